@@ -201,8 +201,8 @@ def test_files_on_standard_output_keep_every_character(tmp_path: Path) -> None:
 def test_what_a_c_library_prints_does_not_follow_the_answer() -> None:
     """HiGHS 1.12 prints "HighsMipSolverData::..." (github.com/jump-dev/HiGHS.jl issue 318)."""
     program = (
-        "import ctypes, sys, advisor.compare; from advisor import cli\n"
-        "compare = sys.modules['advisor.compare']; found = compare.compare_cards\n"
+        "import ctypes, sys, advisor.compare.cards; from advisor import cli\n"
+        "compare = sys.modules['advisor.compare.cards']; found = compare.compare_cards\n"
         "def loud(*words, **options):\n"
         "    ctypes.CDLL(None).printf(b'HighsMipSolverData\\n')\n"
         "    return found(*words, **options)\n"

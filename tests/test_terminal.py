@@ -12,7 +12,7 @@ from rich.console import Console
 
 from advisor import api
 from advisor.catalog import load_catalog
-from advisor.compare import compare_cards
+from advisor.compare.cards import compare_cards
 from advisor.estimate.results import Estimate
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.references import references

@@ -2,12 +2,12 @@
 
 import argparse
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from advisor.foundation.parsing import parse_owned
 from advisor.nouns.case import case_inputs
-from advisor.nouns.inputs import NUMBERS, Declared, Reads, Task
+from advisor.nouns.inputs import Declared, Reads, Task
 
 TASKS: Final = {
     "pretrain": Task.PRETRAIN,
@@ -130,22 +130,14 @@ def described(item: Declared) -> str:
 
 def read_option(item: Declared, text: str) -> object:
     """Return the value that a text stands for; the case itself checks names and bounds."""
-    return _READERS[item.reads](text, field=item.told.flag)
-
-
-def _text(text: str, *, field: str) -> str:
-    del field
-    return text
-
-
-def _word(text: str, *, field: str) -> str:
-    del field
-    return text.replace("-", "_")  # as people type names
-
-
-def _yes(text: str, *, field: str) -> object:
-    del field
-    return {"yes": True, "no": False}.get(text.lower(), text)
+    flag, reads = item.told.flag, item.reads
+    if reads.parse is not None:
+        return reads.parse(text, field=flag)
+    if reads is Reads.CARDS:
+        return _cards(text, field=flag)
+    if reads is Reads.YES:
+        return {"yes": True, "no": False}.get(text.lower(), text)
+    return text.replace("-", "_") if reads is Reads.CHOICE else text  # as people type names
 
 
 def _cards(text: str, *, field: str) -> dict[str, object]:
@@ -153,11 +145,3 @@ def _cards(text: str, *, field: str) -> dict[str, object]:
         return {"report": text}  # read by the command, once the engine is there
     key, count = parse_owned(text, field=field)
     return {"accelerator": key, "count": count}
-
-
-_READERS: Final[dict[Reads, Callable[..., object]]] = NUMBERS | {
-    Reads.TEXT: _text,
-    Reads.CHOICE: _word,
-    Reads.YES: _yes,
-    Reads.CARDS: _cards,
-}

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import advisor
 from advisor.arguments.options import BUDGET, INTERRUPTIONS, TASKS, groups, read_option
-from advisor.errors import InputError
 from advisor.foundation.files.reading import is_file, is_folder
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_amount
@@ -78,13 +77,8 @@ def case_mapping(
         ("workload", "--task", "--task lora"),
     ):
         if field not in case:
-            raise InputError(
-                f"the {'task' if field == 'workload' else field} is missing",
-                value=None,
-                allowed=f"a case file, or {option}",
-                remedy=f"Add {example}.",
-                field=field,
-            )
+            name = option.removeprefix("--")
+            raise refusal("part_missing", field=field, name=name, option=option, example=example)
     options = [item for items in groups(arguments.command).values() for item in items]
     for item in options:
         _apply(item, getattr(arguments, item.dest), case)
@@ -102,12 +96,12 @@ def _apply(item: Declared, given: str | list[str] | None, case: dict[str, object
     # What a layout says by default is right for every task; the case itself refuses the rest.
     if task and task not in item.tasks and not item.path.startswith("layout."):
         words = {known: word for word, known in TASKS.items()}
-        raise InputError(
-            f"{item.told.flag} does not belong to this task",
+        raise refusal(
+            "option_of_other_task",
             value=words[task],
-            allowed=f"--task {', '.join(words[one] for one in words if one in item.tasks)}",
-            remedy=f"Drop {item.told.flag} or change the task.",
             field=item.path,
+            flag=item.told.flag,
+            tasks=[words[one] for one in words if one in item.tasks],
         )
     if item.told.sets:
         value: object = item.told.sets

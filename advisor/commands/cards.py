@@ -26,7 +26,8 @@ def fits(arguments: Namespace) -> None:
 
 def compare(arguments: Namespace) -> None:
     """Put cards side by side."""
-    from advisor.compare import Differences, compare_cards
+    from advisor.compare.cards import compare_cards
+    from advisor.compare.facts import Differences
 
     found = compare_cards(arguments.accelerators, advisor.load_catalog())
     if arguments.json and arguments.differences:

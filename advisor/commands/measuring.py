@@ -1,6 +1,5 @@
 """The commands that measure this machine, or score the engine on measurements."""
 
-import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -39,11 +38,9 @@ def _measured(arguments: Namespace) -> ProbeReport:
     time_limit, memory_limit = arguments.time_limit, arguments.memory_limit
     seconds = parse_duration(time_limit, field="--time-limit") if time_limit else None
     most = parse_amount(memory_limit, field="--memory-limit") if memory_limit else None
-    from advisor.terminal.console import new_console
     from advisor.terminal.probe import probe_with_progress
 
     return probe_with_progress(
-        new_console(sys.stderr),
         mode=arguments.mode,
         library=arguments.library,
         time_limit_s=seconds,

@@ -3,15 +3,11 @@
 from functools import cache
 from typing import Literal
 
-from pydantic import TypeAdapter
-
 from advisor.architecture.table.model import Unit
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_mapping
 from advisor.foundation.formatting import memory, money, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
-from advisor.foundation.resources import data_path
 from advisor.foundation.rounding import round_significant
 
 
@@ -131,9 +127,7 @@ class CurveWords(Noun):
 @cache
 def curve_words() -> dict[str, CurveWords]:
     """Return the words of each curve."""
-    path = data_path("curve_words.yaml")
-    adapter = TypeAdapter(dict[str, CurveWords])
-    return checked(adapter.validate_python, read_yaml(path), file=path.name)
+    return read_mapping("curve_words.yaml", dict[str, CurveWords])
 
 
 class CurvePoint(Noun):

@@ -2,10 +2,10 @@
 
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import serves_in, stored_format
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES, PrecisionRecipe, WeightFormat
@@ -16,35 +16,23 @@ def check_count(layout: ParallelLayout, count: int) -> None:
     """Refuse a layout that does not use exactly ``count`` accelerators."""
     if layout.accelerators == count:
         return
-    raise InputError(
-        "the layout does not use the accelerators of the case",
-        value=f"data {layout.data} x tensor {layout.tensor} x pipeline {layout.pipeline} x "
-        f"context {layout.context} = {layout.accelerators}",
-        allowed=f"a product of {count}",
-        remedy=_data_remedy(count, layout),
-        field="layout.data",
-    )
+    remedy = f"Choose tensor, pipeline and context so that their product divides {count}."
+    model_parallel = layout.accelerators // layout.data
+    if count % model_parallel == 0:
+        remedy = f"Set data to {count // model_parallel} or change the count."
+    raise refusal("count_of_layout", remedy=remedy, layout=layout, count=count)
 
 
 def check_trains(accelerator: Accelerator, workload: Training, recipe: PrecisionRecipe) -> None:
     """Refuse training on an accelerator without training software or without this precision."""
     if accelerator.inference_only:
-        raise InputError(
-            f"{accelerator.name} serves models only: no training software runs on it",
-            value=workload.kind,
-            allowed="serving",
-            remedy="Choose another accelerator for training.",
-            field="hardware.accelerator",
-        )
+        raise refusal("serves_only", value=workload.kind, card=accelerator)
     if recipe.compute in accelerator.peak_flops_per_s:
         return
     able = [item.name for item in RECIPES.values() if item.compute in accelerator.peak_flops_per_s]
-    raise InputError(
-        f"{accelerator.name} has no {recipe.compute} rate for the precision",
-        value=recipe.name,
-        allowed=", ".join(able) or "none of the recipes",
-        remedy="Choose another precision or accelerator.",
-        field="workload.precision",
+    allowed = ", ".join(able) or "none of the recipes"
+    raise refusal(
+        "no_rate_for_recipe", value=recipe.name, allowed=allowed, card=accelerator, recipe=recipe
     )
 
 
@@ -52,21 +40,9 @@ def check_serves(accelerator: Accelerator, weight_format: WeightFormat) -> None:
     """Refuse weights in a format in which the accelerator does not compute."""
     if serves_in(accelerator, weight_format.name):
         return
-    raise InputError(
-        f"{accelerator.name} has no {weight_format.name} rate for the weights",
-        value=weight_format.name,
-        allowed=stored_format(accelerator, weight_format.name),
-        remedy="Choose that format or a narrower one, or another accelerator.",
-        field="workload.weight_format",
-    )
-
-
-def _data_remedy(count: int, layout: ParallelLayout) -> str:
-    """Return a remedy: the data-parallel degree that matches the count, if there is one."""
-    model_parallel = layout.accelerators // layout.data
-    if count % model_parallel == 0:
-        return f"Set data to {count // model_parallel} or change the count."
-    return f"Choose tensor, pipeline and context so that their product divides {count}."
+    name = weight_format.name
+    allowed = stored_format(accelerator, name)
+    raise refusal("no_rate_for_weights", value=name, allowed=allowed, card=accelerator, name=name)
 
 
 def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> None:
@@ -110,22 +86,15 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
         )
     for wrong, name, allowed in problems:
         if wrong:
-            raise InputError(
-                f"layout.{name} does not suit {architecture.name}",
-                value=stages if name == "pipeline" else getattr(layout, name),
-                allowed=allowed,
-                remedy="Choose what is allowed, or leave it out.",
-                field=f"layout.{name}",
+            value = stages if name == "pipeline" else getattr(layout, name)
+            raise refusal(
+                "layout_of_other_model", value=value, allowed=allowed, name=name, model=architecture
             )
     for (name, *_), message in layout.contradictions():
-        what, remedy = message.split("; ")
-        raise InputError(
-            f"layout.{name} contradicts other fields of the layout: {what}",
-            value=getattr(layout, name),
-            allowed="see the message",
-            remedy=f"{remedy[:1].upper()}{remedy[1:]}.",
-            field=f"layout.{name}",
-        )
+        why, remedy = message.split("; ")
+        told = f"{remedy[:1].upper()}{remedy[1:]}."
+        value = getattr(layout, name)
+        raise refusal("layout_contradicts", value=value, remedy=told, name=name, why=why)
 
 
 def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
@@ -141,12 +110,12 @@ def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
         what, exceed = "input_tokens + output_tokens", "exceed"
         length += workload.output_tokens
     if length > longest:
-        raise InputError(
-            f"{what} {exceed} the model's context",
+        raise refusal(
+            "context_exceeded",
             value=length,
-            allowed=f"at most {longest:,} tokens for {architecture.name}",
-            remedy="Shorten the prompt or the answer, or choose a long-context model.",
             field=f"workload.{what.split()[0]}",
+            length=f"{what} {exceed}",
+            model=architecture,
         )
 
 
@@ -154,10 +123,4 @@ def check_batch(layout: ParallelLayout, run: TrainingRun) -> None:
     """Refuse more data-parallel sequences than the batch has."""
     taken = layout.data * layout.micro_batch
     if taken > run.global_batch:
-        raise InputError(
-            "data x micro_batch exceeds the batch",
-            value=taken,
-            allowed=f"at most the {run.global_batch:,} sequences of a step",
-            remedy="Lower data or micro_batch, divide the model further, or raise global_batch.",
-            field="layout.data",
-        )
+        raise refusal("batch_exceeded", value=taken, run=run)

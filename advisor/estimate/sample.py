@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 from advisor.nouns.training_choices import AttentionKernel
 from advisor.nouns.workload import FineTuning, Serving, Workload
 
@@ -50,12 +50,8 @@ def check_sample_fields(workload: Workload, architecture: ModelArchitecture) -> 
     Raises InputError, e.g. for a sequence length where the network takes images.
     """
     for field, value, why, allowed in _useless(workload, architecture):
-        raise InputError(
-            f"workload.{field} does not apply to {architecture.name}, which {why}",
-            value=value,
-            allowed=allowed,
-            remedy="Leave the field out.",
-            field=f"workload.{field}",
+        raise refusal(
+            "field_unused", value=value, allowed=allowed, name=field, model=architecture, why=why
         )
 
 

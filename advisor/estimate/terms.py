@@ -5,16 +5,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from pydantic import TypeAdapter
-
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_mapping
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Term
-from advisor.foundation.resources import data_path
 
-FILE: Final = "terms.yaml"
 EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 ASSUMED_SHAPE_WIDENING: Final = 1.1
@@ -39,8 +34,7 @@ class TermText(Noun):
 @cache
 def term_texts() -> Mapping[str, Mapping[str, TermText]]:
     """Return the texts of ``data/terms.yaml``, by kind of estimate and name of the term."""
-    adapter = TypeAdapter(dict[str, dict[str, TermText]])
-    return checked(adapter.validate_python, read_yaml(data_path(FILE)), file=FILE)
+    return read_mapping("terms.yaml", dict[str, dict[str, TermText]])
 
 
 def term(kind: str, name: str, value: float, unit: str, substituted: str = "") -> Term:

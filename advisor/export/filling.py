@@ -49,6 +49,23 @@ class Filler:
             return [self.filled(item) for item in template]
         return template
 
+    def content(self, template: Any) -> Any:
+        """Return a template without what is missing or does not apply; None if nothing is left.
+
+        A mapping applies if the condition in its field ``when`` is met.
+        """
+        if isinstance(template, Mapping):
+            if not self.holds(template.get("when", "")):
+                return None
+            pairs = ((name, part) for name, part in template.items() if name != "when")
+            whole = {self.filled(name): self.content(part) for name, part in pairs}
+            found = {name: part for name, part in whole.items() if name and part is not None}
+            return found if found or not template else None
+        if isinstance(template, list):
+            parts = [part for part in map(self.content, template) if part is not None]
+            return parts if parts or not template else None
+        return self.filled(template)
+
     def holds(self, condition: str) -> bool:
         """Whether a condition is met, or several that `` and `` joins; an empty one always is."""
         if not condition:

@@ -28,9 +28,8 @@ from advisor.fleet.modes import (
     worthwhile,
 )
 from advisor.fleet.portfolio import FleetWorkload, Hours
-from advisor.fleet.searches import Searches
+from advisor.fleet.searches import AS_STATED, EIGHT_BIT_SAVES, Searches, ServedWay, large
 from advisor.fleet.solving.problem import OFFICE, QUIET, Job, Mode, by_slot
-from advisor.fleet.weights import AS_STATED, EIGHT_BIT_SAVES, ServedWay, large
 from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.workload import Serving

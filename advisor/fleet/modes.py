@@ -17,7 +17,7 @@ from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import hosted_models
-from advisor.planning.prepared import prepared, resolved, two_pools, with_demand
+from advisor.planning.prepared import prepared, resolved, with_demand
 from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
@@ -283,7 +283,7 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
         week = tuple(rate / max(rates) for rate in rates)
         workload = workload.changed(case=workload.case.changed(workload=serving), week=week)
     if serving.disaggregated:
-        raise two_pools("and a portfolio plans replicas of one")
+        raise refusal("two_pools", why="a portfolio plans replicas of one")
     if not serving.rate_words:
         return workload
     asked = prepared(_at_peak(workload, serving), catalog, searching=True)

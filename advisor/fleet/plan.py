@@ -15,19 +15,19 @@ from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Beside, beside, cheapest, other_ways
 from advisor.fleet.build import FEW, Built, build, untold
 from advisor.fleet.limit_prices import obstacles
+from advisor.fleet.machines import machine_reasons
 from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, choose, most_work
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.queue import waiting
-from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
+from advisor.fleet.searches import EIGHT_BIT_SAVES
 from advisor.fleet.sentences import answer, years
 from advisor.fleet.sizing import Tell
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
 from advisor.fleet.solving.solver import Programs
 from advisor.fleet.supplies import Upkeep
-from advisor.fleet.weights import EIGHT_BIT_SAVES
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.units import HOURS_PER_MONTH

@@ -99,28 +99,29 @@ class FleetWorkload(Noun):
     def _demand_of_its_kind(self) -> Self:
         serving = isinstance(self.case.workload, Serving)
         if serving and (self.runs_per_month is not None or self.people is not None):
-            msg = "serving states its load in case.workload: leave runs_per_month and people out"
-            raise ValueError(msg)
+            raise ValueError(
+                "serving states its load in case.workload: leave runs_per_month and people out"
+            )
         if isinstance(self.case.workload, Serving) and self.case.workload.spare_replicas:
-            msg = "leave workload.spare_replicas out: state spare_machines beside the case"
-            raise ValueError(msg)
+            raise ValueError(
+                "leave workload.spare_replicas out: state spare_machines beside the case"
+            )
         if not serving and (self.runs_per_month is None) == (self.people is None):
-            msg = "training needs either runs_per_month or people"
-            raise ValueError(msg)
+            raise ValueError("training needs either runs_per_month or people")
         served = {"hours", "quiet_share", "week", "sites", "spare_machines"}
         if not serving and served & self.model_fields_set:
-            msg = "hours, quiet_share, week, sites and spare_machines apply to serving"
-            raise ValueError(msg)
+            raise ValueError("hours, quiet_share, week, sites and spare_machines apply to serving")
         curved = isinstance(self.case.workload, Serving) and self.case.workload.demand is not None
         if (curved or self.week) and {"hours", "quiet_share"} & self.model_fields_set:
-            msg = "a curve of demand says when: leave hours and quiet_share out"
-            raise ValueError(msg)
+            raise ValueError("a curve of demand says when: leave hours and quiet_share out")
         if (curved or self.week) and self.sites > 1:
-            msg = "several sites have the load of the case: leave the curve of demand out"
-            raise ValueError(msg)
+            raise ValueError(
+                "several sites have the load of the case: leave the curve of demand out"
+            )
         if self.week and (len(self.week) not in (HOURS_A_DAY, HOURS_A_WEEK) or max(self.week) <= 0):
-            msg = f"week has {HOURS_A_DAY} or {HOURS_A_WEEK} shares, one of them above 0"
-            raise ValueError(msg)
+            raise ValueError(
+                f"week has {HOURS_A_DAY} or {HOURS_A_WEEK} shares, one of them above 0"
+            )
         return self
 
     @model_validator(mode="after")
@@ -135,8 +136,7 @@ class FleetWorkload(Noun):
         }
         for field, given in stated.items():
             if given:
-                msg = f"leave case.{field} out: {NOT_HERE[field]}"
-                raise ValueError(msg)
+                raise ValueError(f"leave case.{field} out: {NOT_HERE[field]}")
         return self
 
 
@@ -234,8 +234,7 @@ class Portfolio(Noun):
         if isinstance(owning, dict):
             for name in owning:
                 if name in Owning.model_fields and name not in OWNING_FIELDS:
-                    msg = f"owning.{name} does not apply to a portfolio"
-                    raise ValueError(msg)
+                    raise ValueError(f"owning.{name} does not apply to a portfolio")
         return content
 
     @model_validator(mode="after")
@@ -243,8 +242,7 @@ class Portfolio(Noun):
         seen: set[str] = set()
         for item in self.workloads:
             if item.name in seen:
-                msg = f"two workloads are called {item.name!r}: give each its own name"
-                raise ValueError(msg)
+                raise ValueError(f"two workloads are called {item.name!r}: give each its own name")
             seen.add(item.name)
         return self
 

@@ -9,9 +9,17 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.economy import Economy
-from advisor.fleet.machines import PLATFORMS, Machine, machine_system, machines, mark, platform_of
+from advisor.fleet.machines import (
+    PLATFORMS,
+    Machine,
+    beside_classics,
+    machine_reasons,
+    machine_system,
+    machines,
+    mark,
+    platform_of,
+)
 from advisor.fleet.portfolio import Means
-from advisor.fleet.reasons import beside_classics, machine_reasons
 from advisor.foundation import cents
 from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record

@@ -1,20 +1,22 @@
-"""The search of workloads: equal cases once."""
+"""The search of workloads: equal cases once, weights and pace where their cases leave them open."""
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.architecture.resolve import resolve_model
 from advisor.catalog import Catalog
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules, for_few
 from advisor.fleet.machines import Machine, Slice, machine_system, slices
 from advisor.fleet.portfolio import FleetWorkload, Means
-from advisor.fleet.weights import AS_STATED, EightBits, LargeWeights, ServedWay, large
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import PriceKind
+from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.quality import loses_little
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import resolved
 from advisor.planning.search.options import Option, meets_time
@@ -26,6 +28,49 @@ from advisor.planning.spanning import spanning
 
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""
+SMALLEST_BYTES: Final = 1.0
+"""Smallest weights that a machine serves unasked: published comparisons of 8 bits with 16 find
+little loss (quality_loss.csv), those of 4 bits some. [bytes/parameter]"""
+EIGHT_BIT_SAVES: Final = 0.25
+"""Share of a service's cost that weights of 8 bits save at least where a plan takes them although
+larger ones fit. Assumed: less is not worth a second look at the model's answers."""
+
+
+def large(weights: str) -> bool:
+    """Whether a plan takes a format although nobody asked for it."""
+    return WEIGHT_FORMATS[weights].bytes_per_parameter >= SMALLEST_BYTES
+
+
+class LargeWeights(ToolRules):
+    """Rules of a case without small weights that nobody asked for, and without hosts' memory."""
+
+    def _found_ways(self, card: Accelerator, many: bool) -> tuple[Way, ...]:
+        found = super()._found_ways(card, many)
+        return tuple(
+            one for one in found if one.usual or (large(one.weight_format) and not one.hosted)
+        )
+
+
+class ServedWay(NamedTuple):
+    """How a service runs where its case leaves that open."""
+
+    paced: bool = False
+    """Answers come at reading speed."""
+    narrow: bool = False
+    """Weights of 8 bits come first."""
+
+
+AS_STATED: Final = ServedWay()
+"""As the case says."""
+
+
+class EightBits(LargeWeights):
+    """The same with weights of 8 bits first, where their published loss is next to none."""
+
+    def _found_ways(self, card: Accelerator, many: bool) -> tuple[Way, ...]:
+        found = super()._found_ways(card, many)
+        narrow = [one._replace(usual=True) for one in found if loses_little(one.weight_format)]
+        return (*narrow, *(one for one in found if not loses_little(one.weight_format)))
 
 
 @dataclass

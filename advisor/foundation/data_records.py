@@ -60,6 +60,11 @@ def shipped(name: str, record: type[R]) -> Callable[[], R]:
     return cache(lambda: read_record(data_path(name), record))
 
 
+def read_mapping(file: str, kind: type[T]) -> T:
+    """Read a YAML file of the data folder that holds a mapping of this type."""
+    return checked(TypeAdapter(kind).validate_python, read_yaml(data_path(file)), file=file)
+
+
 def read_json(path: Path) -> object:
     """Read a JSON file."""
     try:

@@ -32,12 +32,7 @@ def _words(fact: Any) -> Any:
 @cache
 def sentences() -> dict[str, dict[Part, str]]:
     """Return the entries of the file."""
-    from pydantic import TypeAdapter  # a command without an error reads no sentence
+    # A command without an error reads no sentence.
+    from advisor.foundation.data_records import read_mapping
 
-    from advisor.foundation.data_files import read_yaml
-    from advisor.foundation.data_records import checked
-    from advisor.foundation.resources import data_path
-
-    path = data_path("refusals.yaml")
-    read = TypeAdapter(dict[str, dict[Part, str]]).validate_python
-    return checked(read, read_yaml(path), file=path.name)
+    return read_mapping("refusals.yaml", dict[str, dict[Part, str]])

@@ -10,18 +10,9 @@ from advisor.architecture.published_models import PublishedModel
 from advisor.catalog import Catalog
 from advisor.catalog.economy import load_economy
 from advisor.catalog.offer_list import OfferList
-from advisor.compare import (
-    ComparedCard,
-    Comparison,
-    Metric,
-    Row,
-    Spread,
-    Verdict,
-    comparison_rows,
-    spreads,
-)
-from advisor.compare.cards import compare_all
-from advisor.compare.spread import half_rate, rents, scaled
+from advisor.compare.cards import ComparedCard, Comparison, compare_all
+from advisor.compare.facts import Row, comparison_rows
+from advisor.compare.spread import Metric, Spread, Verdict, half_rate, rents, scaled, spreads
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import percent
 from advisor.foundation.rounding import plain

@@ -84,76 +84,64 @@ SAMPLES: Final = NETWORKS - TEXT
 """What is counted in images or samples."""
 
 
-class Reads(StrEnum):
-    """How a typed text becomes the value of a field."""
-
-    TEXT = "text"
-    CHOICE = "choice"
-    YES = "yes"
-    COUNT = "count"
-    """A positive number: 50M."""
-    BYTES = "bytes"
-    """Bytes, or bytes a second: 64GB, 2GB/s."""
-    WHOLE = "whole"
-    LENGTH = "length"
-    """Tokens of a sequence: 32K is 32,768."""
-    HOURS = "hours"
-    USD = "usd"
-    MS = "ms"
-    ARRIVALS = "arrivals"
-    """Requests in a time: 10/s, 600/min, 500 users x 12/h."""
-    SOUND = "sound"
-    """Hours of sound in a time: 1000/day, 5000 in 3 days."""
-    RATE = "rate"
-    """USD for one unit of another currency."""
-    PLAIN = "plain"
-    """Any number, or a share in percent: 0.15, -0.1, 15%."""
-    CARDS = "cards"
-    """Cards with their number, or the report of a probe."""
-
-
 def _hours(text: str, *, field: str) -> float:
     return parsing.parse_duration(text, field=field) / HOUR_S
 
 
-NUMBERS: Final[dict[Reads, Callable[..., float]]] = {
-    Reads.COUNT: parsing.parse_amount,
-    Reads.BYTES: parsing.parse_bytes,
-    Reads.WHOLE: parsing.parse_count,
-    Reads.LENGTH: parsing.parse_length,
-    Reads.HOURS: _hours,
-    Reads.USD: parsing.parse_money,
-    Reads.MS: parsing.parse_latency,
-    Reads.RATE: parsing.parse_amount,
-    Reads.PLAIN: parsing.parse_number,
-    Reads.ARRIVALS: parsing.parse_arrivals,
-    Reads.SOUND: parsing.parse_sound,
-}
-"""What reads a typed number, in the unit of the case."""
-METAVARS: Final = {
-    Reads.HOURS: "TIME",
-    Reads.USD: "USD",
-    Reads.MS: "MS",
-    Reads.BYTES: "BYTES",
-    Reads.RATE: "RATE",
-    Reads.ARRIVALS: "RATE",
-    Reads.SOUND: "HOURS",
-    Reads.PLAIN: "X",
-    Reads.YES: "yes|no",
-    Reads.TEXT: "NAME",
-    Reads.CHOICE: "NAME",
-}
+class Reads(StrEnum):
+    """How a typed text becomes the value of a field."""
 
+    parse: Callable[..., float] | None
+    """What reads a number, in the unit of the case."""
+    metavar: str
+    """Stands for the value in the help."""
+    unit: str
+    example: str
+    """What people should have typed."""
 
-UNITS: Final = {
-    Reads.HOURS: "hours",
-    Reads.MS: "ms",
-    Reads.USD: "USD",
-    Reads.LENGTH: "tokens",
-    Reads.ARRIVALS: "requests/s",
-    Reads.SOUND: "a day",
-}
-"""Of what is read so."""
+    def __new__(
+        cls,
+        value: str,
+        parse: Callable[..., float] | None = None,
+        metavar: str = "N",
+        unit: str = "",
+        example: str = "",
+    ) -> Self:
+        """Take the name, and how numbers are read."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.parse, member.metavar, member.unit, member.example = parse, metavar, unit, example
+        return member
+
+    TEXT = "text", None, "NAME"
+    CHOICE = "choice", None, "NAME"
+    YES = "yes", None, "yes|no"
+    COUNT = "count", parsing.parse_amount, "N", "", "a number like 50M or 2e9"
+    """A positive number."""
+    BYTES = "bytes", parsing.parse_bytes, "BYTES", "", "a size like 64GB"
+    """Bytes, or bytes a second: 64GB, 2GB/s."""
+    WHOLE = "whole", parsing.parse_count, "N", "", "a whole number"
+    LENGTH = "length", parsing.parse_length, "N", "tokens", "a whole number, such as 32768 or 32K"
+    """Of a sequence: 32K is 32,768."""
+    HOURS = "hours", _hours, "TIME", "hours", "a time like 24h or 3 days"
+    USD = "usd", parsing.parse_money, "USD", "USD", "an amount like 500"
+    MS = "ms", parsing.parse_latency, "MS", "ms", "a time like 2 s or 500 ms"
+    ARRIVALS = (
+        "arrivals",
+        parsing.parse_arrivals,
+        "RATE",
+        "requests/s",
+        "a rate like 10/s or 600/min",
+    )
+    """Requests in a time, also as 500 users x 12/h."""
+    SOUND = "sound", parsing.parse_sound, "HOURS", "a day", "hours like 1000/day or 5000 in 3 days"
+    """Hours of sound in a time."""
+    RATE = "rate", parsing.parse_amount, "RATE", "", "a rate like 1.12"
+    """USD for one unit of another currency."""
+    PLAIN = "plain", parsing.parse_number, "X", "", "a number like 0.3 or 30%"
+    """Any number, or a share in percent."""
+    CARDS = "cards"
+    """Cards with their number, or the report of a probe."""
 
 
 NAMED: Final = "--"
@@ -272,7 +260,7 @@ class Declared:
     @property
     def metavar(self) -> str:
         """Return what stands for the value in the help."""
-        return self.told.metavar or METAVARS.get(self.reads, "N")
+        return self.told.metavar or self.reads.metavar
 
     @property
     def title(self) -> str:
@@ -282,7 +270,7 @@ class Declared:
     @property
     def unit(self) -> str:
         """Return the unit of the value; a field with ``%`` is typed in percent on the page."""
-        return self.told.unit or UNITS.get(self.reads, "")
+        return self.told.unit or self.reads.unit
 
     @property
     def low(self) -> float | None:

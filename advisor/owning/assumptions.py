@@ -1,7 +1,7 @@
 """The inputs of the comparison: the user's value, or the cited default with its spread."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, Final
 
@@ -22,23 +22,6 @@ from advisor.nouns.money import Owning, Unused
 from advisor.owning.results import Assumption
 
 OFF: Final = "switched off when unused (--when-unused on: it stays on)"
-TITLES = {
-    "purchase_usd": ("Price of one accelerator", "USD"),
-    "host_share": ("Rest of the machine", "of the accelerators' price"),
-    "host_usd": ("Rest of one machine, at least", "USD"),
-    "network_share": ("Network between machines", "of the accelerators' price"),
-    "resale_share": ("Worth at the end", "of all that was bought"),
-    "host_power_share": ("Power of the rest of the machine", "of the accelerators'"),
-    "load_share": ("Power draw in use", "of rated power"),
-    "idle_share": ("Power draw when idle", "of rated power"),
-    "pue": ("Power usage effectiveness", ""),
-    "electricity_usd_per_kwh": ("Electricity", "USD/kWh"),
-    "carbon_g_per_kwh": ("Carbon intensity", "g/kWh"),
-    "colocation_usd_per_kw_month": ("Colocation", "USD per kW and month"),
-    "staff_usd_per_machine_month": ("Staff", "USD per machine and month"),
-    "discount_rate": ("Cost of capital per year", "per year"),
-    "rent_change": ("Change of rents per year", "per year"),
-}
 
 
 @record
@@ -78,25 +61,34 @@ def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
     )
 
 
+def _named(title: str, unit: str) -> Any:
+    """Declare an input with its title and unit."""
+    return field(metadata={"title": title, "unit": unit})
+
+
 @record
 class Factors:
     """One value for each input: all expected, or one of them at its low or high end."""
 
-    purchase_usd: float
-    host_share: float
-    host_usd: float
-    network_share: float
-    resale_share: float
-    host_power_share: float
-    load_share: float
-    idle_share: float
-    pue: float
-    electricity_usd_per_kwh: float
-    carbon_g_per_kwh: float
-    colocation_usd_per_kw_month: float
-    staff_usd_per_machine_month: float
-    discount_rate: float
-    rent_change: float
+    purchase_usd: float = _named("Price of one accelerator", "USD")
+    host_share: float = _named("Rest of the machine", "of the accelerators' price")
+    host_usd: float = _named("Rest of one machine, at least", "USD")
+    network_share: float = _named("Network between machines", "of the accelerators' price")
+    resale_share: float = _named("Worth at the end", "of all that was bought")
+    host_power_share: float = _named("Power of the rest of the machine", "of the accelerators'")
+    load_share: float = _named("Power draw in use", "of rated power")
+    idle_share: float = _named("Power draw when idle", "of rated power")
+    pue: float = _named("Power usage effectiveness", "")
+    electricity_usd_per_kwh: float = _named("Electricity", "USD/kWh")
+    carbon_g_per_kwh: float = _named("Carbon intensity", "g/kWh")
+    colocation_usd_per_kw_month: float = _named("Colocation", "USD per kW and month")
+    staff_usd_per_machine_month: float = _named("Staff", "USD per machine and month")
+    discount_rate: float = _named("Cost of capital per year", "per year")
+    rent_change: float = _named("Change of rents per year", "per year")
+
+
+INPUTS: Final = {item.name: item.metadata for item in fields(Factors)}
+"""Title and unit of each input."""
 
 
 def upkeep(
@@ -142,43 +134,36 @@ class Bought:
         the accelerator has no price or the place no tariff, and the user gave none.
         """
         return tuple(
-            Assumption(
-                field=field,
-                title=TITLES[field][0],
-                unit=TITLES[field][1],
-                value=value,
-                given=known,
-                source=source,
-            )
-            for field, value, known, source in self._spreads(months)
+            Assumption(field=name, value=value, given=known, source=source, **INPUTS[name])
+            for name, value, known, source in self._spreads(months)
         )
 
     def expected(self, months: int) -> Factors:
         """Return the expected value of every input, as ``inputs`` gives them."""
-        return Factors(**{field: value.expected for field, value, *_ in self._spreads(months)})
+        return Factors(**{name: value.expected for name, value, *_ in self._spreads(months)})
 
     def _spreads(self, months: int) -> Iterator[tuple[str, Range, bool, str]]:
         """Yield the name of every input, its spread, whether the user gave it, and its source."""
         owning, size, economy = self.case.owning.changed(months=months), self.size, self.economy
         groups = groups_of(self.accelerator, size.per_machine)
-        for field in TITLES:
-            given = getattr(self.case.renting if field == "rent_change" else owning, field)
+        for name in INPUTS:
+            given = getattr(self.case.renting if name == "rent_change" else owning, name)
             if given is not None:
                 value, source = Range.exact(given), "given"
-            elif field == "purchase_usd":
+            elif name == "purchase_usd":
                 value, source = purchase_price(self.accelerator, economy)
-            elif field == "resale_share":
+            elif name == "resale_share":
                 value, source = _resale(owning, economy)
-            elif field == "host_usd" and owning.host_share is not None:
+            elif name == "host_usd" and owning.host_share is not None:
                 value, source = Range.exact(0.0), "not used: the share was given"
-            elif field == "host_usd":
+            elif name == "host_usd":
                 cards, held = size.cards_in_one, self.host_bytes
                 value, source = _spread(host_default(economy, self.accelerator, cards, held))
-            elif field == "network_share" and not size.joined:
+            elif name == "network_share" and not size.joined:
                 value, source = Range.exact(0.0), "no job takes several machines"
             else:
-                value, source = upkeep(field, groups, owning, economy)
-            yield field, value, given is not None, source
+                value, source = upkeep(name, groups, owning, economy)
+            yield name, value, given is not None, source
 
 
 @cache

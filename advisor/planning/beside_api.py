@@ -8,12 +8,12 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog.api_prices import ApiPrice, api_named
 from advisor.catalog.loader import load_hosted
 from advisor.equations.pricing import api_request_usd, break_even_requests_per_day
-from advisor.errors import InputError
 from advisor.estimate.beside_results import ApiComparison, ApiOption
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, money, percent
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
@@ -107,13 +107,7 @@ def hosted_models(case: Case, architecture: ModelArchitecture) -> tuple[Hosted, 
 def _stated(renting: Renting) -> Hosted:
     price, prompt = renting.api_usd_per_million, renting.api_input_usd_per_million
     if price is None or prompt is None:
-        raise InputError(
-            "a hosted model bills prompts too, and their price is missing",
-            value=None,
-            allowed="USD for a million tokens of prompt; 0 if they are free",
-            remedy="Give it: --api-input-price 0.15.",
-            field="renting.api_input_usd_per_million",
-        )
+        raise refusal("no_prompt_price")
     return Hosted(
         provider="your prices",
         model="",

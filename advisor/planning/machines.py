@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
-from advisor.errors import InputError
 from advisor.estimate.training.loading import decodes_images
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.workload import Serving
@@ -35,13 +35,7 @@ def hardware_systems(
         if catalog.accelerator(item.accelerator).key == accelerator.key
     ]
     if owned and count > max(owned):
-        raise InputError(
-            f"the case asks for more {accelerator.name} than you own",
-            value=count,
-            allowed=f"up to {max(owned)}",
-            remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",
-            field="hardware.count",
-        )
+        raise refusal("more_than_owned", value=count, card=accelerator, most=max(owned))
     if owned:
         return [replace(owned_system(accelerator, count), counts=(count,))]
     limits = case.limits.changed(accelerators=(accelerator.key,), owned=(), max_accelerators=16384)

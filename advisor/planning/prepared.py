@@ -10,10 +10,10 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, with_commitments
-from advisor.errors import InputError
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import DAY_S, HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
@@ -49,13 +49,11 @@ def fitted(
     speech = tool_choice().speech.get(architecture.family)
     pair = is_pair(architecture)
     if workload.audio_hours is not None and not (speech and pair):
-        raise _inapplicable("audio_hours", workload.audio_hours, architecture, "writes no speech")
+        raise refusal("no_speech", value=workload.audio_hours, model=architecture)
     if workload.beam_size > 1 and not pair:
-        why = "is no encoder-decoder pair"
-        raise _inapplicable("beam_size", workload.beam_size, architecture, why)
+        raise refusal("no_beams", value=workload.beam_size, model=architecture)
     if workload.disaggregated and (pair or not architecture.generates):
-        why = "caches no prompt for a second pool"
-        raise _inapplicable("disaggregated", "yes", architecture, why, "decoders")
+        raise refusal("no_second_pool", model=architecture)
     if pair:
         read = positions_read(architecture)
         architecture = as_writer(architecture)
@@ -78,22 +76,6 @@ def fitted(
     if notes:
         architecture = architecture.changed(assumptions=(*architecture.assumptions, *notes))
     return workload, architecture
-
-
-def _inapplicable(
-    field: str,
-    value: object,
-    architecture: ModelArchitecture,
-    why: str,
-    allowed: str = "models like whisper-large-v3",
-) -> InputError:
-    return InputError(
-        f"workload.{field} does not apply to {architecture.name}, which {why}",
-        value=value,
-        allowed=allowed,
-        remedy="Leave the field out.",
-        field=f"workload.{field}",
-    )
 
 
 def shortened(
@@ -230,32 +212,15 @@ def prepared(
     """
     case = as_case(case)
     if searching and case.renting.usd_per_hour is not None:
-        raise InputError(
-            "renting.usd_per_hour is the rent of one machine, and a search compares many",
-            value=f"{case.renting.usd_per_hour:g}",
-            allowed="in estimate and own, for the hardware that you name",
-            remedy="Give the quote as an offer in --catalog FILE (docs/data.md), or leave it out.",
-            field="renting.usd_per_hour",
-        )
+        raise refusal("quote_in_search", value=f"{case.renting.usd_per_hour:g}")
     if not searching and isinstance(case.workload, Serving) and case.workload.disaggregated:
-        raise two_pools("and this answer is about one")
+        raise refusal("two_pools", why="this answer is about one")
     only = case.hardware.accelerator if case.hardware and not searching else None
     catalog, calibration = with_measured(
         priced(case, catalog), load_calibration(), case.limits, only=only
     )
     case, architecture = _computed_together(*resolved(case), catalog)
     return PricedCase(case, architecture, calibration, catalog)
-
-
-def two_pools(why: str) -> InputError:
-    """Return the refusal of two pools by a door that knows one layout."""
-    return InputError(
-        f"two pools have two layouts, {why}",
-        value="disaggregated",
-        allowed="in recommend, which searches both pools",
-        remedy="Ask recommend (--accelerator names the card), or leave --disaggregated out.",
-        field="workload.disaggregated",
-    )
 
 
 def _computed_together(

@@ -12,6 +12,7 @@ from advisor.estimate.training.defaults import longest_run_s
 from advisor.estimate.training.loading import decodes_images
 from advisor.foundation.formatting import duration
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
@@ -21,7 +22,7 @@ from advisor.planning.explain.sentences import label, sentence, title, why
 from advisor.planning.explain.tuning import improvements, served_improvements
 from advisor.planning.explain.why_not import Contest
 from advisor.planning.placed import estimate_placed, placement
-from advisor.planning.prepared import PricedCase, two_pools
+from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
@@ -70,7 +71,7 @@ class Searched:
         """
         paced = at_reading_speed(asked.case, asked.architecture)
         if isinstance(paced.workload, Serving) and paced.workload.disaggregated:
-            raise two_pools("and this answer compares plans of one")
+            raise refusal("two_pools", why="this answer compares plans of one")
         found = cls._of(asked.of(paced), advising=advising)
         if paced is asked.case:
             return found._in_time()

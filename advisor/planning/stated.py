@@ -10,7 +10,6 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
-from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
@@ -19,6 +18,7 @@ from advisor.estimate.tools.software import Lack, ToolRules
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import resolve_training
 from advisor.foundation import cents
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator
 from advisor.nouns.precision import recipe_named
@@ -103,13 +103,7 @@ def _asked(given: PricedCase, machines: Sequence[System] | None) -> Asked:
     """Return a case with its hardware, machines and usual tool; refuse it without hardware."""
     case, architecture, catalog = given.case, given.architecture, given.catalog
     if case.hardware is None:
-        raise InputError(
-            "hardware is missing",
-            value=None,
-            allowed="an accelerator and a count",
-            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
-            field="hardware",
-        )
+        raise refusal("hardware_missing")
     card, count = catalog.accelerator(case.hardware.accelerator), case.hardware.count
     check_names(case.limits, catalog)
     systems = machines or machines_of(case, architecture, catalog)
@@ -147,13 +141,7 @@ def _placed(asked: Asked, system: System, count: int, how: Arranged) -> Placemen
     spares = getattr(asked.case.workload, "spare_replicas", 0)
     together = count + spares * how.layout.replica_cards if spares else 0
     if together > asked.count:
-        raise InputError(
-            "the cards hold no spare replica beside those that carry the load",
-            value=asked.count,
-            allowed=f"{together} or more for replicas of {how.layout.replica_cards}",
-            remedy=f"Give --count {together}, or drop --spare-replicas.",
-            field="hardware.count",
-        )
+        raise refusal("no_spare_replica", value=asked.count, together=together, how=how)
     offer, per_hour = cheapest_offer(system, asked.case.limits.price_kind)
     interruptions = interruptions_of(asked.case, asked.calibration)
     instances = -(-asked.count // system.node.accelerators) if offer else 0
@@ -184,13 +172,8 @@ def supported_precision(
         able = recipe_named(name).compute in accelerator.peak_flops_per_s
         if able or case.workload.precision:
             return name
-    raise InputError(
-        f"{accelerator.name} has no rate in any training format",
-        value=", ".join(accelerator.peak_flops_per_s) or "none",
-        allowed="bf16, fp16 or fp32",
-        remedy="Choose another accelerator.",
-        field="hardware.accelerator",
-    )
+    rates = ", ".join(accelerator.peak_flops_per_s) or "none"
+    raise refusal("no_training_rate", value=rates, card=accelerator)
 
 
 def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accelerator) -> Tool:
@@ -205,13 +188,7 @@ def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accele
         found = ToolRules.of(free, architecture).choose(accelerator)
     if not isinstance(found, Lack):
         return found
-    raise InputError(
-        f"no software does this on {accelerator.name}: {found.reason}",
-        value=accelerator.key,
-        allowed="an accelerator with software for the work",
-        remedy=found.remedy,
-        field="hardware.accelerator",
-    )
+    raise refusal("no_software", value=accelerator.key, card=accelerator, found=found)
 
 
 def _searched(asked: Asked, search: Search) -> Found:

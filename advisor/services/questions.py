@@ -8,8 +8,7 @@ from pydantic import Field
 
 from advisor import api
 from advisor.catalog import Catalog
-from advisor.compare import Comparison, compare_cards
-from advisor.compare.cards import MAX_CARDS
+from advisor.compare.cards import MAX_CARDS, Comparison, compare_cards
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal

@@ -5,7 +5,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from advisor.compare import RECALLED, Comparison, comparison_rows
+from advisor.compare.cards import Comparison
+from advisor.compare.facts import RECALLED, comparison_rows
 from advisor.terminal.console import MOST_LINES, paragraph, table
 
 KEY_ROWS: Final = (

@@ -3,11 +3,11 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -58,10 +58,12 @@ def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Con
 
 
 @contextmanager
-def drawn(*columns: "ProgressColumn", total: float | None) -> Iterator[Callable[..., None]]:
+def drawn(
+    *columns: "ProgressColumn", total: float | None, **told: Any
+) -> Iterator[Callable[..., None]]:
     """Draw a bar on standard error while something long runs, if it is a terminal.
 
-    Yields what moves the bar, as ``Progress.update`` does.
+    Yields what moves the bar, as ``Progress.update`` does; columns may show what is ``told``.
     """
     from rich.progress import BarColumn, Progress
 
@@ -70,7 +72,7 @@ def drawn(*columns: "ProgressColumn", total: float | None) -> Iterator[Callable[
         BarColumn(), *columns, console=console, transient=True, disable=not console.is_terminal
     )
     with bar:
-        yield partial(bar.update, bar.add_task("", total=total))
+        yield partial(bar.update, bar.add_task("", total=total, **told))
 
 
 def heading(console: Console, text: str) -> None:
@@ -138,6 +140,27 @@ def table(
     for row in lines:
         made.add_row(*row)
     return made
+
+
+def tabled(
+    console: Console,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+) -> None:
+    """Print a table under its title, if it has one; nothing without rows."""
+    lines = list(rows)
+    if lines and title:
+        heading(console, title)
+    if lines:
+        console.print(table(columns, lines, right=right))
+
+
+def of_cells(rows: Sequence[Mapping[str, str]], *, right: Sequence[int] = ()) -> Table:
+    """Return the table of rows whose cells bear the names of the columns."""
+    return table([*rows[0]], [[*row.values()] for row in rows], right=right)
 
 
 def references(console: Console, keys: Iterable[str]) -> None:

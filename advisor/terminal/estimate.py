@@ -38,9 +38,11 @@ from advisor.terminal.console import (
     definitions,
     heading,
     listed,
+    of_cells,
     paragraph,
     references,
     table,
+    tabled,
 )
 
 RANGES: Final = (
@@ -150,16 +152,12 @@ def show_day(console: Console, day: Day | None) -> None:
         f"Through the day: {trimmed(day.mean_requests_per_s, 3)} requests/s on average, "
         f"{trimmed(day.peak_requests_per_s, 3)} at the peak",
     )
-    rows = [way.cells for way in day.ways]
-    console.print(table([*rows[0]], [[*row.values()] for row in rows], right=(1, 2, 3)))
+    console.print(of_cells([way.cells for way in day.ways], right=(1, 2, 3)))
     notes = [f"{way.title}: {way.note}." for way in day.ways if way.note]
     paragraph(console, " ".join([*(f"Assumed: {text}." for text in day.assumptions), *notes]))
 
 
 def _neighbours(console: Console, estimate: Estimate) -> None:
-    if not estimate.neighbours:
-        return
-    heading(console, "Other layouts on the same accelerators")
     usable = estimate.memory.usable_bytes
     rows = [
         (
@@ -170,7 +168,8 @@ def _neighbours(console: Console, estimate: Estimate) -> None:
         )
         for item in estimate.neighbours
     ]
-    console.print(table(["Change", "Time", "Memory on each, up to", "Fits"], rows, right=(1,)))
+    columns = ["Change", "Time", "Memory on each, up to", "Fits"]
+    tabled(console, "Other layouts on the same accelerators", columns, rows, right=(1,))
 
 
 def arrangement(estimate: Estimate) -> str:

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from advisor.foundation.formatting import count, length_limit, memory, rate
 from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, ServedFit, Verdict
-from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, table
+from advisor.terminal.console import Screen, bullets, listed, paragraph, table, tabled
 
 
 def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:
@@ -24,10 +24,6 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
     console.print(f"What fits {count(fits.count)}x {fits.accelerator_name}", style="bold")
     paragraph(console, summary)
     for verdict, title in VERDICT_TITLES.items():
-        models = fits.having(verdict)
-        if not models:
-            continue
-        heading(console, title)
         missing = verdict is Verdict.DOES_NOT_FIT
         columns = (
             "model",
@@ -38,7 +34,7 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
             f"{fits.concurrency} at once",
             "tokens/s",
         )
-        console.print(table(columns, [_served(model) for model in models], right=range(3, 7)))
+        tabled(console, title, columns, map(_served, fits.having(verdict)), right=range(3, 7))
     losses = {fit.weight_format: fit.quality for fit in _shown(fits) if fit.quality}
     bullets(console, "Published loss", [f"{name}: {text}" for name, text in losses.items()])
     rows = [
@@ -46,11 +42,9 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         for model in fits.models
         if any(fit.trains for fit in model.trained)
     ]
-    if rows:
-        title = "Longest training sequence: kept / recomputed / with the host (host: only so)"
-        heading(console, title)
-        console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
-    else:
+    title = "Longest training sequence: kept / recomputed / with the host (host: only so)"
+    tabled(console, title, ("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4))
+    if not rows:
         paragraph(console, "None of them can be trained on it, not even with QLoRA.")
     bullets(console, "Assumed", fits.assumptions)
 

@@ -12,7 +12,7 @@ from advisor.fleet.results import FleetMachine, FleetPlan, Purchase
 from advisor.fleet.solving.problem import starts_of
 from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
-from advisor.terminal.console import INDENT, Screen, bullets, heading, table
+from advisor.terminal.console import INDENT, Screen, bullets, heading, of_cells, table, tabled
 
 SHOWN_JOBS: Final = 8
 SHOWN_LIMITS: Final = 3
@@ -28,10 +28,9 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
         heading(console, "Machines")
         console.print(_table([item.cells for item in plan.purchases], right=[2]))
         bullets(console, "Why", _reasons(plan.purchases))
-    if plan.fleet:
-        heading(console, "Use of the machines")
-        uses = [row for machine in plan.fleet for row in _uses(machine, plan.period_months)]
-        console.print(table(["Machine", "From month", "Number", "In use"], uses, right=[1, 2, 3]))
+    uses = [row for machine in plan.fleet for row in _uses(machine, plan.period_months)]
+    columns = ["Machine", "From month", "Number", "In use"]
+    tabled(console, "Use of the machines", columns, uses, right=[1, 2, 3])
     heading(console, "Where each workload runs")
     console.print(_jobs(plan))
     heading(console, "Cost by workload (present value)")
@@ -50,7 +49,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
 def _regret(console: Console, plan: FleetPlan) -> None:
     if plan.regret is None:
         return
-    heading(console, "Other futures: cost, and how much more than the best plan for it")
+    title = "Other futures: cost, and how much more than the best plan for it"
     rows = [
         (
             row.future,
@@ -60,7 +59,7 @@ def _regret(console: Console, plan: FleetPlan) -> None:
         )
         for row in plan.regret.rows
     ]
-    console.print(table(["Future", "Plan", "Cost", "More"], rows, right=[2, 3]))
+    tabled(console, title, ["Future", "Plan", "Cost", "More"], rows, right=[2, 3])
     bullets(console, "Least wrong", (plan.regret.sentence,))
 
 
@@ -111,8 +110,7 @@ def _short(console: Console, plan: FleetPlan) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, str]], *, right: Sequence[int]) -> Padding:
-    made = table(list(rows[0]), [tuple(row.values()) for row in rows], right=right)
-    return Padding(made, (0, 0, 0, INDENT))
+    return Padding(of_cells(rows, right=right), (0, 0, 0, INDENT))
 
 
 def _jobs(plan: FleetPlan) -> Padding:

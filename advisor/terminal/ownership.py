@@ -25,7 +25,17 @@ from advisor.owning.sentences import (
     input_text,
     processors_text,
 )
-from advisor.terminal.console import Screen, bullets, definitions, heading, listed, paragraph, table
+from advisor.terminal.console import (
+    Screen,
+    bullets,
+    definitions,
+    heading,
+    listed,
+    of_cells,
+    paragraph,
+    table,
+    tabled,
+)
 
 SHOWN_EFFECTS: Final = 6
 FIRST_EFFECTS: Final = 3
@@ -41,43 +51,32 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
     console.print(found.answer, style="bold")
     _budget(console, found)
     years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
-    heading(console, f"Owning {count(found.count)}x {found.accelerator_name}: {years}")
-    console.print(table(["Present value", "USD"], _bill(found, ()), right=[1]))
+    owning = f"Owning {count(found.count)}x {found.accelerator_name}: {years}"
+    tabled(console, owning, ["Present value", "USD"], _bill(found, ()), right=[1])
     paragraph(console, _owning_sentence(found))
-    if found.rents:
-        heading(console, "Renting")
-        console.print(
-            table(
-                ["Offer", "USD/h", "Total", "Buy above h/month", "From month", "Price of"],
-                [_rent_row(rent) for rent in found.rents],
-                right=[1, 2],
-            )
-        )
-    if found.effects:
-        heading(console, "What matters most: rent minus owning, at both ends of each input")
-        console.print(
-            table(
-                ["Input", "Low end", "High end", "Equal at"],
-                [_effect_row(effect) for effect in found.effects[:SHOWN_EFFECTS]],
-                right=[1, 2, 3],
-            )
-        )
+    tabled(
+        console,
+        "Renting",
+        ["Offer", "USD/h", "Total", "Buy above h/month", "From month", "Price of"],
+        map(_rent_row, found.rents),
+        right=[1, 2],
+    )
+    tabled(
+        console,
+        "What matters most: rent minus owning, at both ends of each input",
+        ["Input", "Low end", "High end", "Equal at"],
+        map(_effect_row, found.effects[:SHOWN_EFFECTS]),
+        right=[1, 2, 3],
+    )
     if len(found.processors) > 1:
         span = "a run" if found.processors[0].hours else "a month"
-        heading(
+        tabled(
             console,
             "The same work on processors: number for equal speed; energy, its bill and the "
             f"cooling in it, of {span}",
-        )
-        console.print(
-            table(
-                ["Hardware", "One alone", "Needed", "Price", "Power", "Energy", "Bill", "Cooling"],
-                [
-                    _processor_row(item, found.unit)
-                    for item in found.processors[: SHOWN_PROCESSORS + 1]
-                ],
-                right=range(1, 8),
-            )
+            ["Hardware", "One alone", "Needed", "Price", "Power", "Energy", "Bill", "Cooling"],
+            [_processor_row(item, found.unit) for item in found.processors[: SHOWN_PROCESSORS + 1]],
+            right=range(1, 8),
         )
     _explain(console, found)
     bullets(console, "Assumed", found.assumptions)
@@ -202,8 +201,7 @@ def _budget(console: Console, found: Ownership) -> None:
     if not budget.best:
         paragraph(console, budget.sentence)
         return
-    rows = list(bought_cells(found))
-    console.print(table([*rows[0]], [[*row.values()] for row in rows], right=(1, 3, 4, 5)))
+    console.print(of_cells([*bought_cells(found)], right=(1, 3, 4, 5)))
     paragraph(console, f"{budget.sentence} The other rows are the best with one kind of machine.")
 
 

@@ -5,8 +5,7 @@ import threading
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
+from rich.progress import TextColumn
 
 from advisor.catalog import Catalog
 from advisor.foundation.formatting import measured_rate, percent
@@ -15,14 +14,13 @@ from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_devi
 from advisor.probe.checks.training_check import with_checks
 from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport, check_cells, describe_device
-from advisor.terminal.console import bullets, heading, paragraph, table
+from advisor.terminal.console import bullets, drawn, heading, paragraph, tabled
 
 THIN_TOKENS = 128
 """Products with at most this many rows are shown as products of decoding."""
 
 
 def probe_with_progress(
-    console: Console,
     *,
     mode: str,
     library: str,
@@ -41,21 +39,12 @@ def probe_with_progress(
 
     in_main = threading.current_thread() is threading.main_thread()
     previous = signal.signal(signal.SIGINT, stop) if in_main else None
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[clock]}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    columns = TextColumn("{task.description}"), TextColumn("{task.fields[clock]}")
     try:
-        with bar:
-            line = bar.add_task("", total=1.0, clock="")
+        with drawn(*columns, total=1.0, clock="") as update:
 
             def show(step: Progress) -> None:
-                bar.update(
-                    line,
+                update(
                     completed=step.done / step.total,
                     description=step.title,
                     clock=f"{step.elapsed_s:.0f} of {step.limit_s:.0f} s",
@@ -71,7 +60,7 @@ def probe_with_progress(
             )
             if not check or cancel.is_set():
                 return report
-            bar.update(line, description="training steps", clock="")
+            update(description="training steps", clock="")
             return with_checks(report, cancelled=cancel.is_set)
     finally:
         if previous is not None:
@@ -87,37 +76,20 @@ def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
         heading(console, found.device.name)
         paragraph(console, describe_device(found.device, found.catalog_key))
         _rates(console, found, catalog)
-    if report.checks:
-        heading(console, "Training steps")
-        columns = ("model", "step", "predicted", "tensors", "predicted")
-        rows = [check_cells(each) for each in report.checks]
-        console.print(table(columns, rows, right=(1, 2, 3, 4)))
+    columns = ("model", "step", "predicted", "tensors", "predicted")
+    tabled(console, "Training steps", columns, map(check_cells, report.checks), right=(1, 2, 3, 4))
     problems = (text[:1].upper() + text[1:] for text in report.problems)
     bullets(console, "Not measured, or doubtful", problems)
 
 
 def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:
-    rows = compare_device(found, catalog)
-    if rows:
-        console.print(
-            table(
-                ("", "measured", "data sheet", "share", "best published", "at"),
-                [_cells(row) for row in rows],
-                right=(1, 2, 3, 4),
-            )
-        )
-    thin = [row for row in found.matmuls if row.m <= THIN_TOKENS]
-    if thin:
-        console.print(
-            table(
-                ("products of decoding", "rate", "time", "spread"),
-                [_thin(row) for row in thin],
-                right=(1, 2, 3),
-            )
-        )
+    rates = map(_cells, compare_device(found, catalog))
+    columns = ("", "measured", "data sheet", "share", "best published", "at")
+    tabled(console, "", columns, rates, right=(1, 2, 3, 4))
+    thin = [_thin(row) for row in found.matmuls if row.m <= THIN_TOKENS]
+    tabled(console, "", ("products of decoding", "rate", "time", "spread"), thin, right=(1, 2, 3))
     transfers = [row.cells for row in found.transfers]
-    if transfers:
-        console.print(table(("memory", "rate", "spread"), transfers, right=(1, 2)))
+    tabled(console, "", ("memory", "rate", "spread"), transfers, right=(1, 2))
     if found.launch is not None:
         paragraph(console, f"Launch of an operation: {_time(found.launch.median_s)}.")
 

@@ -25,7 +25,7 @@ from advisor.planning.results import (
     Rejection,
     RejectionCode,
 )
-from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, references, table
+from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, references, tabled
 from advisor.terminal.estimate import RANGES, arrangement, day_line, show_day, sound_rent, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
@@ -61,8 +61,7 @@ def show_recommendation(
         _ranking(console, ranking, top, shown, answer=recommendation.answer)
     if recommendation.plans:
         show_day(console, recommendation.plans[0].estimate.day)
-    if recommendation.frontier:
-        _frontier(console, recommendation, everything=everything)
+    _frontier(console, recommendation, everything=everything)
     _fewest(console, recommendation.fewest, everything=everything)
     _rejections(console, recommendation.rejections, everything=everything)
     bullets(
@@ -203,25 +202,22 @@ def _apart(estimate: Estimate) -> str:
 def _frontier(console: Console, recommendation: Recommendation, *, everything: bool) -> None:
     frontier = recommendation.frontier
     shown = frontier if everything else spread(frontier, SHOWN_TRADE_OFFS)
-    heading(console, f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)})")
-    serving = frontier[0].hours is None
     latency = "Time of a batch" if recommendation.batches else "Time per token"
-    console.print(
-        table(
-            [latency if serving else "Time", "Cost a month" if serving else "Cost", "What"],
-            [(candidate_time(item), candidate_cost(item), item.label) for item in shown],
-            right=(0, 1),
-        )
+    serving = any(item.hours is None for item in frontier)
+    tabled(
+        console,
+        f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)})",
+        [latency if serving else "Time", "Cost a month" if serving else "Cost", "What"],
+        [(candidate_time(item), candidate_cost(item), item.label) for item in shown],
+        right=(0, 1),
     )
 
 
 def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) -> None:
-    if not fewest:
-        return
     shown = fewest if everything else fewest[:SHOWN_FEWEST]
-    heading(console, f"Fewest that meet the deadline ({len(shown)} of {len(fewest)})")
+    title = f"Fewest that meet the deadline ({len(shown)} of {len(fewest)})"
     rows = [(item.label, candidate_time(item), candidate_cost(item)) for item in shown]
-    console.print(table(["What", "Time", "Cost"], rows))
+    tabled(console, title, ["What", "Time", "Cost"], rows)
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
@@ -251,16 +247,8 @@ def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everythi
     shown = list(rejections) if everything else shortlist(rejections, SHOWN_REJECTIONS)
     heading(console, f"Why not the others ({len(shown)} of {len(rejections)})")
     paragraph(console, _lost(rejections))
-    if shown:
-        console.print(
-            table(
-                ["Accelerator", "Why, and what would help"],
-                [
-                    (item.accelerator_name, f"{item.message} {item.remedy}".strip())
-                    for item in shown
-                ],
-            )
-        )
+    rows = [(item.accelerator_name, f"{item.message} {item.remedy}".strip()) for item in shown]
+    tabled(console, "", ["Accelerator", "Why, and what would help"], rows)
     if len(shown) < len(rejections):
         paragraph(console, "--all and --json show the rest.")
 

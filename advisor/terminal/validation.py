@@ -6,7 +6,7 @@ from typing import Final
 from rich.console import Console
 
 from advisor.calibration.scoring.report import Summary, ValidationReport, as_text
-from advisor.terminal.console import bullets, heading, paragraph, table
+from advisor.terminal.console import bullets, heading, paragraph, tabled
 
 COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")
 FARTHEST: Final = 5
@@ -22,9 +22,8 @@ def show_validation(console: Console, report: ValidationReport) -> None:
         f"{report.table} ({report.kind}): {scored} rows predicted, {len(report.skipped)} not.",
     )
     for quantity in dict.fromkeys(each.quantity for each in report.summary):
-        heading(console, quantity)
-        rows = [each for each in report.summary if each.quantity == quantity]
-        console.print(table(COLUMNS, [_cells(each) for each in rows], right=range(1, 7)))
+        rows = [_cells(each) for each in report.summary if each.quantity == quantity]
+        tabled(console, quantity, COLUMNS, rows, right=range(1, 7))
     if report.summary:
         paragraph(
             console,

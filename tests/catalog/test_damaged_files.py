@@ -52,7 +52,8 @@ from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
 from advisor.export.hosts.names import cluster_names
-from advisor.export.training.described import sharing_parts
+from advisor.export.hosts.orders import order_parts
+from advisor.export.training.described import sharing_parts, training_refusals
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import descriptions
 from advisor.export.versions import read_versions
@@ -396,12 +397,14 @@ LOADERS: dict[str, Callable[[], object]] = {
     "measurement_guesses.yaml": table_words,
     "engine_releases.yaml": histories,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
+    "cluster_files.yaml": order_parts,
     "cluster_names.yaml": cluster_names,
     "serving_programs.yaml": programs,
     "setup_steps.yaml": all_steps,
     "launch_models.yaml": launch_models,
     "training_programs.yaml": descriptions,
     "sharing.yaml": sharing_parts,
+    "training_refusals.yaml": training_refusals,
     "training_defaults.yaml": lambda: usual_loss("trl", None),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{

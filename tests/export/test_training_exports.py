@@ -815,6 +815,7 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
         *(when for when, _ in says.files.values() if when),
         *(given[2] for given in says.variables.values() if len(given) > 2),
         *(given[1] for given in says.environment.values() if len(given) > 1),
+        *(when for values in says.choices.values() for when in values if when),
     ]
     for lines in (says.pip, says.then, says.notes, says.options, says.body):
         conditions += [when for line in lines if isinstance(line, dict) for when in line]
@@ -822,8 +823,9 @@ def test_a_description_names_only_known_values(tool: Tool) -> None:
     each = [one for when in conditions for one in when.split(" and ")]
     named |= {re.split(r"\W", one.removeprefix("not "))[0] for one in each}
 
-    assert named - {*tool.facts, *FACTS, *dir(Setup), *Setup.__dataclass_fields__} <= {"optimizer"}
-    assert set(tool.facts) <= named
+    of_the_plan = {*dir(Setup), *Setup.__dataclass_fields__}
+    assert named - {*tool.facts, *says.choices, *FACTS, *of_the_plan} <= {"optimizer"}
+    assert {*tool.facts, *says.choices} <= named
 
 
 OSS: Case = {**tuned("gpt-oss-20b", "lora", tokens=1e6, lora_rank=8)}

@@ -9,8 +9,7 @@ from advisor import plan_fleet
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.errors import InputError
-from advisor.fleet.machines import below_floor, machine_named, machines, slices
-from advisor.fleet.reasons import machine_reasons
+from advisor.fleet.machines import below_floor, machine_named, machine_reasons, machines, slices
 from advisor.foundation.resources import data_path
 
 

@@ -12,7 +12,8 @@ from advisor import frames
 from advisor.catalog import Catalog
 from advisor.catalog.loader import load_snapshot
 from advisor.charts import DARK, LIGHT, spread_alt, spread_chart
-from advisor.compare import METRICS, compare_cards, spreads, verdicts
+from advisor.compare.cards import compare_cards
+from advisor.compare.spread import METRICS, spreads, verdicts
 from advisor.foundation.dates import current_day
 from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import Publish, cache, publish

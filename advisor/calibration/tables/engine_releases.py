@@ -11,17 +11,14 @@ from functools import cache
 from math import inf
 from typing import Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from advisor.calibration.tables.reading import Release, Row, cell, integer, release
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_mapping
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
-from advisor.foundation.resources import data_path
 from advisor.nouns.software.engines import ServingFacts
 
-FILE: Final = "engine_releases.yaml"
 COLUMN: Final = "engine_release"
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MIDDLE: Final = "jun"
@@ -128,8 +125,7 @@ def _numbers(text: str) -> Release:
 @cache
 def histories() -> dict[str, EngineHistory]:
     """Return what changed from release to release, by engine."""
-    adapter = TypeAdapter(dict[str, EngineHistory])
-    return checked(adapter.validate_python, read_yaml(data_path(FILE)), file=FILE)
+    return read_mapping("engine_releases.yaml", dict[str, EngineHistory])
 
 
 @record

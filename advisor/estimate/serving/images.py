@@ -4,7 +4,7 @@ import math
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.flops import tower_flops
-from advisor.errors import InputError
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import MILLION, MILLISECOND
 from advisor.nouns.images import ImageWork, VisionTower, tower_before, vision_towers
 from advisor.nouns.precision import FORMAT_BYTES
@@ -41,34 +41,18 @@ def with_images(workload: Serving, architecture: ModelArchitecture) -> Serving:
     if count is None and side is None and workload.image_work is None:
         return workload
     if count is None:
-        field = "image_work" if side is None else "prompt_image_size"
-        raise InputError(
-            f"{field} describes images in prompts, and the case has none",
-            value=side or getattr(workload.image_work, "tokens", None),
-            allowed="images_per_request beside it",
-            remedy="Add images_per_request, or leave it out.",
-            field=f"workload.{field}",
-        )
+        given = side or getattr(workload.image_work, "tokens", None)
+        name = "image_work" if side is None else "prompt_image_size"
+        raise refusal("no_images_to_describe", value=given, name=name)
     tower = tower_of(architecture)
     if tower is None:
-        raise InputError(
-            f"no vision tower is described for {architecture.name}",
-            value=count,
-            allowed="; ".join(one.title for one in vision_towers().towers),
-            remedy="Leave images out, or state their tokens as part of the prompt.",
-            field="workload.images_per_request",
-        )
+        known = "; ".join(one.title for one in vision_towers().towers)
+        raise refusal("no_vision_tower", value=count, allowed=known, model=architecture)
     work = image_work(tower, count, side or vision_towers().default_side, architecture)
     if workload.image_work == work:
         return workload
     if workload.image_work is not None:
-        raise InputError(
-            "image_work does not follow from the model, its images and their size",
-            value=workload.image_work.tokens,
-            allowed=f"{work.tokens} tokens for these images",
-            remedy="Leave it out, and give input_tokens without the images.",
-            field="workload.image_work",
-        )
+        raise refusal("other_image_work", value=workload.image_work.tokens, work=work)
     update: dict[str, object] = {"image_work": work}
     for name in ("input_tokens", "input_tokens_p95"):
         if (length := getattr(workload, name)) is not None:

@@ -7,7 +7,6 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
-from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.results import FlopCount, LatencyAt, MemoryBreakdown, ServingEstimate
@@ -22,6 +21,7 @@ from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node
@@ -195,13 +195,7 @@ def _serving(
     """
     latency = float(times.request_latency_s[0])
     if not np.isfinite(latency):
-        raise InputError(
-            "the layout needs a link that this hardware lacks",
-            value=f"tensor {layout.tensor}, pipeline {layout.pipeline}, expert {layout.expert}",
-            allowed="groups within one node, or nodes connected by a network",
-            remedy="Lower the degrees until each replica fits one node.",
-            field="layout",
-        )
+        raise refusal("no_such_link", layout=layout)
     rate = later(latency).reciprocal(workload.concurrency)
     tpot, arrivals = float(times.tpot_s[0]), None
     means = LatencyAt(

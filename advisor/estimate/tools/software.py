@@ -9,7 +9,6 @@ from itertools import dropwhile
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.errors import InputError
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import Program, Way, hosted_ways, ladder_of, ways_of
@@ -19,6 +18,7 @@ from advisor.estimate.training.run import offer_for
 from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -376,14 +376,9 @@ class ToolRules:
         if tool.still_does(self.duty):
             return
         able = [item.name for item in known_tools().values() if item.still_does(self.duty)]
-        serving = isinstance(self.case.workload, Serving)
-        raise InputError(
-            tool.ended.rstrip(".") or f"{tool.title} does no {self.duty.label}",
-            value=tool.name,
-            allowed=", ".join(able),
-            remedy=f"Choose one of these, or leave --{'engine' if serving else 'software'} out.",
-            field=f"workload.{'engine' if serving else 'software'}",
-        )
+        what = tool.ended.rstrip(".") or f"{tool.title} does no {self.duty.label}"
+        name = "engine" if isinstance(self.case.workload, Serving) else "software"
+        raise refusal("other_duty", value=tool.name, allowed=able, problem=what, name=name)
 
 
 def tool_of(

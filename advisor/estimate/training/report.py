@@ -9,7 +9,6 @@ from advisor.architecture.table.operators import OperatorKind
 from advisor.equations.flops import adapter_flops_per_token, least_time_s, training_flops_per_token
 from advisor.equations.pricing import checkpoint_interval_s
 from advisor.equations.training.goodput import goodput
-from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import (
     as_computed,
@@ -29,6 +28,7 @@ from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.rounding import trimmed
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.hardware import Accelerator, Node, Segment
@@ -276,13 +276,7 @@ def _check_joined(
     """Refuse a layout over machines without a network: its step would take forever."""
     if np.isfinite(step_s):
         return
-    raise InputError(
-        "the layout spans machines that no network connects",
-        value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
-        allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
-        remedy="Lower the count, or choose an accelerator that is offered with a network.",
-        field="hardware.count",
-    )
+    raise refusal("machines_without_network", layout=layout, node=node, card=accelerator)
 
 
 def _spread(

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import (
     default_amount,
@@ -16,6 +15,7 @@ from advisor.estimate.training.defaults import (
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.estimate.training.switches import MemorySwitches
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import PrecisionRecipe
 from advisor.nouns.software.delivery import Operator
@@ -345,13 +345,8 @@ def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> Non
     if full or takes_adapters(architecture, workload.lora_targets):
         return
     known = [name for name in LORA_TARGETS if takes_adapters(architecture, (name,))]
-    raise InputError(
-        f"{architecture.name} has none of the matrices that lora_targets names",
-        value=", ".join(workload.lora_targets),
-        allowed=", ".join(known) or "no adapters at all",
-        remedy="Choose full fine-tuning (--task finetune), or other targets.",
-        field="workload.lora_targets",
-    )
+    targets, able = ", ".join(workload.lora_targets), ", ".join(known) or "no adapters at all"
+    raise refusal("no_such_targets", value=targets, allowed=able, model=architecture)
 
 
 def _sequence_length(workload: Training, architecture: ModelArchitecture, notes: list[str]) -> int:
@@ -360,12 +355,8 @@ def _sequence_length(workload: Training, architecture: ModelArchitecture, notes:
     check_sample_fields(workload, architecture)
     if unit is not Unit.TOKEN:
         if workload.tokens is not None:
-            raise InputError(
-                f"{architecture.name} takes {unit.value}s, not tokens",
-                value=workload.tokens,
-                allowed="samples: how many go through in the whole run",
-                remedy="Give samples (--samples) instead of tokens.",
-                field="workload.tokens",
+            raise refusal(
+                "tokens_of_samples", value=workload.tokens, model=architecture, unit=unit.value
             )
         return 1
     longest = architecture.max_position_embeddings
@@ -378,11 +369,5 @@ def _sequence_length(workload: Training, architecture: ModelArchitecture, notes:
     learned = architecture.learned_positions
     if longest is not None and sequence > (1 if learned else 8) * longest:
         times = f"the {longest:,} learned" if learned else f"8 times the {longest:,}"
-        raise InputError(
-            "workload.sequence_length exceeds the length that the model can be extended to",
-            value=sequence,
-            allowed=f"up to {times} positions of {architecture.name}",
-            remedy="Shorten the sequence or choose a long-context model.",
-            field="workload.sequence_length",
-        )
+        raise refusal("sequence_too_long", value=sequence, times=times, model=architecture)
     return sequence

@@ -99,15 +99,16 @@ def facts_of(
     setup: Setup, catalog: Catalog, launch: Launch | None, tool: Tool | None
 ) -> dict[str, str]:
     """Return the facts that steps may name; unknown ones are absent."""
-    card = setup.accelerator
+    card, cost = setup.accelerator, setup.estimate.cost
     disk, labels = _disk_bytes(setup), node_labels(card, setup.per_machine)
     facts: dict[str, str | None] = {
         "card": card.name,
         "count": str(setup.per_machine),
         "cards_each": str(setup.per_machine),
         "machines": str(setup.machines),
-        "instances": _instances(setup),
-        "region": _region(setup),
+        "instances": f"{cost.instances:,} x {cost.instance_type}" if cost.instances else None,
+        # A word that a command may hold, as the regions of clouds are.
+        "region": cost.region if re.fullmatch(r"[a-z0-9-]+", cost.region or "") else None,
         "memory_mib": str(int(CARD_SHARE * card.memory_reported_bytes / MIB)),
         "target": card.compute_capability,
         "power_w": f"{card.board_power_w:g}" if card.board_power_w else None,
@@ -115,7 +116,10 @@ def facts_of(
         "labels": ",".join("=".join(item) for item in labels.items()),
         **_versions(setup, catalog, tool),
         **_software(launch, tool, setup),
-        **_good_values(setup),
+        "good_memory": _good_memory(setup),
+        "good_utilisation": f"utilisation over {percent(BUSY)} while it works",
+        "good_tensor": _good_tensor(setup.estimate),
+        "good_speed": _good_speed(setup.estimate),
     }
     backend = tool.support(card) if tool else None
     if backend:
@@ -125,18 +129,6 @@ def facts_of(
         facts["cards_each"] = str(Servers(setup, apart=True).cards_each)
         facts["start_minutes"] = str(ceil(start_seconds(Servers(setup)) / 60))
     return {name: value for name, value in facts.items() if value}
-
-
-def _instances(setup: Setup) -> str | None:
-    """Return number and type of the rented machines."""
-    cost = setup.estimate.cost
-    return f"{cost.instances:,} x {cost.instance_type}" if cost.instances else None
-
-
-def _region(setup: Setup) -> str | None:
-    """Return the region if it is a word that a command may hold, as those of clouds are."""
-    found = re.fullmatch(r"[a-z0-9-]+", setup.estimate.cost.region or "")
-    return found[0] if found else None
 
 
 def _versions(setup: Setup, catalog: Catalog, tool: Tool | None) -> dict[str, str | None]:
@@ -200,17 +192,6 @@ def _disk_bytes(setup: Setup) -> float:
     form = WEIGHT_FORMATS[setup.estimate.precision]
     weights = setup.model.total_parameters * form.bytes_per_parameter
     return DISK_MARGIN * weights + SOFTWARE_DISK_BYTES
-
-
-def _good_values(setup: Setup) -> dict[str, str | None]:
-    """Return what a healthy run of this plan shows."""
-    plan = setup.estimate
-    return {
-        "good_memory": _good_memory(setup),
-        "good_utilisation": f"utilisation over {percent(BUSY)} while it works",
-        "good_tensor": _good_tensor(plan),
-        "good_speed": _good_speed(plan),
-    }
 
 
 def _good_memory(setup: Setup) -> str:

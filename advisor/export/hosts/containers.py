@@ -1,12 +1,14 @@
 """Docker Compose, SkyPilot and dstack files that start servers."""
 
+from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Any, Final, Self
 
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.hosts import orders
+from advisor.export.formats import Format
 from advisor.export.hosts.names import cluster_names, reach
+from advisor.export.hosts.orders import HOST_MEMORY_BYTES, Facts, Order, cards_of
 from advisor.export.hosts.shell import with_port
 from advisor.export.quoting import shell_word
 from advisor.export.script import STRICT, Launch, command, installation, preparation, text_of
@@ -24,6 +26,56 @@ START_S: Final = 300
 def start_seconds(servers: Servers) -> int:
     """Return the time that a server may take until it is ready. [s]"""
     return START_S + servers.build.compile_s + ceil(servers.download_bytes / LOAD_BYTES_PER_S)
+
+
+def _visible(one: "ServerOrder") -> str | None:
+    """Return the variable that names a server's cards, where Compose itself gives it none."""
+    return reach(one.backend).visible if one.backend != "cuda" else None
+
+
+def _chat_model(one: "ServerOrder") -> str | None:
+    program = one.servers.program
+    chats = "generate" in program.tool.does and not program.reads_gguf
+    return one.setup.weights if chats else None
+
+
+FACTS: Final[Facts] = {
+    "chat_model": _chat_model,
+    "image_id": lambda one: None if one.launch.install else f"docker:{one.launch.image}",
+    "installed": lambda one: text_of(installation(one.launch)) if one.launch.install else None,
+    "port": lambda one: one.servers.program.port + one.index,
+    "start_s": lambda one: start_seconds(one.servers),
+    "visible": lambda one: one.servers.visible(one.index),
+    "visible_variable": _visible,
+}
+
+
+@dataclass(frozen=True)
+class ServerOrder(Order):
+    """One server of a plan."""
+
+    servers: Servers
+    index: int = 0
+    """Among those of its machine."""
+    section = "serve"
+    facts = FACTS
+
+    @classmethod
+    def of(cls, servers: Servers, launch: Launch, script: str, **more: Any) -> Self:
+        """Return a server that a script starts."""
+        weights = servers.setup.estimate.memory.weights_bytes.expected * servers.cards_each
+        return cls(
+            setup=servers.setup,
+            launch=launch,
+            script=script,
+            cards=servers.cards_each,
+            backend=servers.backend,
+            disk_bytes=servers.disk_bytes,
+            host_bytes=HOST_MEMORY_BYTES + weights,
+            machines=servers.machines,
+            servers=servers,
+            **more,
+        )
 
 
 def container_lines(launch: Launch, *, weights: str | None = WEIGHTS) -> list[str]:
@@ -53,49 +105,15 @@ def launch_in_image(servers: Servers) -> Launch:
 def compose_file(setup: Setup) -> str:
     """Return a Compose file with one service for each server of a machine."""
     servers = Servers(setup)
-    launch = launch_in_image(servers)
-    services = {
-        f"server-{index}": _service(servers, with_port(launch, index), index)
-        for index in range(servers.on_each_machine)
-    }
-    notes = [*launch.notes]
-    if setup.machines > 1:
-        notes.append(f"Start it on each of the {setup.machines} machines.")
-    if servers.count > 1:
-        notes.append(f"{servers.count} servers: put a load balancer in front.")
-    notes.append("Start it with: docker compose up -d; watch it with: docker compose logs -f")
-    if servers.program.reads_gguf and setup.checkpoint is None:
-        notes.append("Put the file of weights into the volume, or mount its folder there.")
-    return orders.compose_text_of(setup, services, "weights", notes)
-
-
-def _service(servers: Servers, launch: Launch, index: int) -> orders.Content:
-    backend = servers.backend
-    first = index * servers.cards_each
-    ids = [str(card) for card in range(first, first + servers.cards_each)]
-    variable = reach(backend).visible
-    service = orders.compose_service(
-        launch.image,
-        text_of(container_lines(launch)),
-        volume=f"weights:{WEIGHTS}",
-        environment={variable: servers.visible(index)} if variable and backend != "cuda" else {},
-        machines=servers.machines,
-    )
-    watched = {"restart": "unless-stopped", "healthcheck": _health(servers, index)}
-    return {**service, **watched, **orders.compose_cards(backend, ids)}
-
-
-def _health(servers: Servers, shift: int) -> orders.Content:
-    """Return Compose's check of a server, by the shell alone: few images have curl."""
-    program, port = servers.program, servers.program.port + shift
-    ask = (
-        f"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET {program.probe} HTTP/1.0\\r\\n\\r\\n' >&3"
-    )
-    return {
-        "test": ["CMD", "bash", "-c", f"{ask}; grep -q '^HTTP/.* 200' <&3"],
-        "interval": "10s",
-        "start_period": f"{start_seconds(servers)}s",
-    }
+    launch, services = launch_in_image(servers), {}
+    for index in range(servers.on_each_machine):
+        own = with_port(launch, index)
+        one = ServerOrder.of(servers, own, text_of(container_lines(own)), index=index)
+        first = index * servers.cards_each
+        cards = cards_of(one.backend, range(first, first + servers.cards_each))
+        services[f"server-{index}"] = one.part("compose_service") | cards
+    content = {"name": setup.slug, "services": services, "volumes": {"weights": {}}}
+    return ServerOrder.of(servers, launch, "").file(Format.COMPOSE, content)
 
 
 def check_published(servers: Servers) -> None:
@@ -130,23 +148,7 @@ def skypilot_file(setup: Setup) -> str:
             'NODE_RANK="$SKYPILOT_NODE_RANK"',
         ]
     lines += [*preparation(launch), *launch.before, *command(launch.program, launch.options)]
-    probe = {"path": servers.program.probe, "initial_delay_seconds": start_seconds(servers)}
-    return orders.skypilot_text(
-        setup,
-        {
-            "num_nodes": servers.machines,
-            "service": {"readiness_probe": probe, "replicas": servers.count},
-            **({"setup": text_of(installation(launch))} if launch.install else {}),
-            "run": text_of(lines),
-        },
-        cards=servers.cards_each,
-        disk_bytes=servers.disk_bytes,
-        resources={
-            "ports": servers.program.port,
-            **({} if launch.install else {"image_id": f"docker:{launch.image}"}),
-        },
-        notes=(*launch.notes, "Start it with: sky serve up sky.yaml --env HF_TOKEN"),
-    )
+    return ServerOrder.of(servers, launch, text_of(lines)).file(Format.SKYPILOT)
 
 
 def dstack_file(setup: Setup) -> str:
@@ -155,16 +157,5 @@ def dstack_file(setup: Setup) -> str:
     launch = launch_in_image(servers)
     if servers.machines > 1:
         raise refusal("dstack_replica_of_machines", servers=servers, setup=setup)
-    content: orders.Content = {
-        "type": "service",
-        "image": launch.image,
-        "commands": [text_of(container_lines(launch, weights=None))],
-        "port": servers.program.port,
-        "replicas": servers.count,
-        "probes": [{"type": "http", "url": servers.program.probe}],
-    }
-    if "generate" in servers.program.tool.does and not servers.program.reads_gguf:
-        content["model"] = setup.weights
-    return orders.dstack_text(
-        setup, content, cards=servers.cards_each, disk_bytes=servers.disk_bytes, notes=launch.notes
-    )
+    script = text_of(container_lines(launch, weights=None))
+    return ServerOrder.of(servers, launch, script).file(Format.DSTACK)

@@ -1,134 +1,128 @@
-"""Files of cluster software, with what servers and training state alike."""
+"""The files of cluster software, filled with the facts of what they start."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from math import ceil, floor
-from typing import Final
+from typing import Any, ClassVar, Final
 
-from advisor.export.filling import Filler
+from advisor.export.filling import Filler, at_path
 from advisor.export.formats import Format
-from advisor.export.hosts.names import clouds_of, dstack_gpu, name_in, reach
-from advisor.export.quoting import compose_text, yaml_file
-from advisor.export.script import PLACE
+from advisor.export.hosts.names import (
+    clouds_of,
+    dstack_gpu,
+    name_in,
+    node_labels,
+    reach,
+    resource_of,
+)
+from advisor.export.quoting import compose_text, kubernetes_text, yaml_file
+from advisor.export.script import PLACE, Launch
 from advisor.export.setup import Setup
-from advisor.foundation.units import GB, GIB
-from advisor.nouns.hardware import Offer
+from advisor.foundation.data_records import read_mapping
+from advisor.foundation.units import GB, GIB, MIB
 
-Content = dict[str, object]
 HOST_SHARE: Final = 0.8
 """Share of a machine that its pods request. Assumed: the rest is the node's own."""
-RETRY: Final = {"on_events": ["no-capacity", "interruption"], "duration": "1d"}
-"""Without it, a dstack run ends with its spot instance (dstack 0.22.5, core/models/profiles.py)."""
+CPUS_PER_CARD: Final = 4
+"""Processors for each card where the machine's are not known. Assumed: an engine process for each
+card, and the server's own."""
+HOST_MEMORY_BYTES: Final = 16 * GIB
+"""Host memory of a server beside one copy of its weights. Assumed. [bytes]"""
+Facts = Mapping[str, Callable[[Any], object]]
 
 
-def manifest(name: str, kind: str, version: str, spec: Mapping[str, object]) -> Content:
-    """Return an object of Kubernetes."""
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+@dataclass(frozen=True)
+class Order:
+    """What a file of cluster software starts on one machine, or in one pod."""
+
+    setup: Setup
+    launch: Launch
+    script: str
+    """What a container runs."""
+    cards: int
+    """In one pod or node."""
+    backend: str
+    disk_bytes: float
+    host_bytes: float
+    """Memory of the host, where the machine's is not known. [bytes]"""
+    machines: int
+    """That work together; each states its place."""
+    section: ClassVar[str]
+    """Of the file with the parts."""
+    facts: ClassVar[Facts]
+    """That they name beside the shared ones."""
+
+    @property
+    def cpu(self) -> str | None:
+        """Processors of a pod: its share of a rented machine, or enough for its cards."""
+        offer, known = self.setup.offer, CPUS_PER_CARD * self.cards
+        share = HOST_SHARE * self.cards / offer.accelerators * (offer.vcpus or 0) if offer else 0
+        return str(max(1, floor(share or known)))
+
+    @property
+    def memory(self) -> str:
+        """Memory of a pod's host, likewise."""
+        offer = self.setup.offer
+        share = 0.0
+        if offer:
+            share = HOST_SHARE * self.cards / offer.accelerators * (offer.host_memory_bytes or 0)
+        return f"{max(1, floor((share or self.host_bytes) / GIB))}Gi"
+
+    def cloud(self, to: Format) -> str | None:
+        """Return the planned cloud as a format names it; None where it has no name."""
+        return clouds_of(to).get(self.setup.estimate.cost.provider or "")
+
+    @cached_property
+    def _parts(self) -> Mapping[str, Any]:
+        return {**order_parts()["shared"], **order_parts()[self.section]}
+
+    def _value(self, path: str) -> Any:
+        """Return a part, a fact, or what is at the end of a path of fields."""
+        first, *further = path.split(".")
+        if first in self._parts:
+            return self.part(first)
+        fact = self.facts.get(first) or FACTS.get(first)
+        return at_path(fact(self) if fact else getattr(self, first), further)
+
+    def part(self, name: str) -> Any:
+        """Return a part of the files with this order's facts; None where it does not apply."""
+        return Filler(self._value).content(self._parts[name])
+
+    def file(self, to: Format, *documents: Mapping[str, object]) -> str:
+        """Return a file with its notes: these documents, or the part with the format's name."""
+        notes = Filler(self._value).texts(self._parts[f"{to.value}_notes"])
+        head = (*self.setup.header, *self.launch.notes, *notes)
+        return yaml_file(head, *(documents or (self.part(to.value),)))
 
 
-def host_requests(
-    offer: Offer | None, cards: int, *, cpus: float | None = None, memory: float | None = None
-) -> dict[str, str]:
-    """Return processors and memory [bytes] of a pod: its share of a rented machine, or as given.
-
-    Without either, the pod requests none.
-    """
-    if offer is not None:
-        share = HOST_SHARE * cards / offer.accelerators
-        cpus = share * offer.vcpus if offer.vcpus else cpus
-        memory = share * offer.host_memory_bytes if offer.host_memory_bytes else memory
-    found = {}
-    if cpus:
-        found["cpu"] = str(max(1, floor(cpus)))
-    if memory:
-        found["memory"] = f"{max(1, floor(memory / GIB))}Gi"
-    return found
-
-
-def compose_service(
-    image: str, script: str, *, volume: str, environment: Mapping[str, str], machines: int
-) -> Content:
-    """Return a Compose service that runs a script.
-
-    Its files are in a volume (``weights:/weights``).
-
-    Several machines work together; each states its place.
-    """
-    return {
-        "image": image,
-        "entrypoint": ["bash", "-c"],
-        "command": [compose_text(script)],
-        "network_mode": "host",
-        "ipc": "host",
-        "environment": {
-            "HF_TOKEN": "${HF_TOKEN:-}",
-            **environment,
-            **(PLACE if machines > 1 else {}),
-        },
-        "volumes": [volume],
-    }
+FACTS: Final[Facts] = {
+    "by_memory": lambda one: one.setup.accelerator.vendor == "NVIDIA",
+    "cloud": lambda one: one.cloud(Format.SKYPILOT),
+    "compose_script": lambda one: compose_text(one.script),
+    "disk_gb": lambda one: ceil(one.disk_bytes / GB),
+    "dstack_cloud": lambda one: one.cloud(Format.DSTACK),
+    "dstack_gpu": lambda one: dstack_gpu(one.setup.accelerator, one.cards),
+    "kubernetes_script": lambda one: kubernetes_text(one.script),
+    "least_mib": lambda one: str(floor(0.95 * one.setup.accelerator.memory_reported_bytes / MIB)),
+    "node_labels": lambda one: node_labels(one.setup.accelerator, one.cards) or None,
+    "place": lambda one: PLACE if one.machines > 1 else dict.fromkeys(PLACE),
+    "resource": lambda one: resource_of(one.setup.accelerator, one.backend) or None,
+    "secret": lambda one: tuple(one.setup.secret),
+    "skypilot_name": lambda one: name_in("SkyPilot", one.setup.accelerator),
+    "spot_policy": lambda one: "spot" if one.setup.spot else None,
+}
+"""Facts that servers and training share."""
 
 
-def compose_cards(backend: str, ids: list[str]) -> Content:
+@cache
+def order_parts() -> Mapping[str, Mapping[str, object]]:
+    """Return the parts of the files, by section and name."""
+    return read_mapping("cluster_files.yaml", dict[str, dict[str, object]])
+
+
+def cards_of(backend: str, numbers: Iterable[int]) -> dict[str, object]:
     """Return what gives a Compose service its cards, by their numbers."""
-    found: Content = Filler(lambda _: ids).filled(reach(backend).compose)
+    ids = [str(number) for number in numbers]
+    found: dict[str, object] = Filler(lambda _: ids).filled(reach(backend).compose)
     return found
-
-
-def compose_text_of(
-    setup: Setup, services: Mapping[str, object], volume: str, notes: Iterable[str]
-) -> str:
-    """Return a Compose file with one volume."""
-    content = {"name": setup.slug, "services": services, "volumes": {volume: {}}}
-    return yaml_file((*setup.header, *notes), content)
-
-
-def skypilot_text(
-    setup: Setup,
-    content: Mapping[str, object],
-    *,
-    cards: int,
-    disk_bytes: float,
-    resources: Mapping[str, object],
-    notes: Iterable[str],
-) -> str:
-    """Return a SkyPilot file on the planned cloud.
-
-    ``cards`` and ``resources``, those besides cards, disk and cloud, are of one node.
-    """
-    cloud = clouds_of(Format.SKYPILOT).get(setup.estimate.cost.provider or "")
-    needed = {
-        "accelerators": f"{name_in('SkyPilot', setup.accelerator)}:{cards}",
-        "use_spot": setup.spot,
-        "disk_size": ceil(disk_bytes / GB),
-        **({"infra": cloud} if cloud else {}),
-        **resources,
-    }
-    head = {"name": setup.slug, "envs": {"HF_TOKEN": ""}, "resources": needed}
-    return yaml_file((*setup.header, *notes), {**head, **content})
-
-
-def dstack_text(
-    setup: Setup,
-    content: Mapping[str, object],
-    *,
-    cards: int,
-    disk_bytes: float,
-    notes: Iterable[str],
-) -> str:
-    """Return a dstack file on the planned cloud; ``cards`` are those of one node."""
-    cloud = clouds_of(Format.DSTACK).get(setup.estimate.cost.provider or "")
-    whole = {
-        "name": setup.slug,
-        "shell": "bash",
-        "env": ["HF_TOKEN"],
-        **content,
-        "resources": {
-            "gpu": dstack_gpu(setup.accelerator, cards),
-            "shm_size": "16GB",
-            "disk": f"{ceil(disk_bytes / GB)}GB..",
-        },
-        **({"backends": [cloud]} if cloud else {}),
-        **({"spot_policy": "spot", "retry": RETRY} if setup.spot else {}),
-    }
-    start = "Start it with: HF_TOKEN=... dstack apply -f .dstack.yml (HF_TOKEN= for open weights)"
-    return yaml_file((*setup.header, *notes, start), whole)

@@ -5,13 +5,12 @@ from typing import Final
 
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
-from advisor.export.training.sharded import held_apart, micro_steps, quantized, uses_deepspeed
+from advisor.export.training.sharded import held_apart, micro_steps, uses_deepspeed
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import (
     ALPHA_PER_RANK,
     INNER,
     chats,
-    dataset,
     rate,
     save_steps,
     steps,
@@ -19,7 +18,7 @@ from advisor.export.training.words import (
     warm_up,
 )
 from advisor.export.versions import version_of
-from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.training_choices import CrossEntropy
 
 
@@ -39,9 +38,7 @@ def _spawn(setup: Setup) -> tuple[str, ...]:
 GAUDI: Final = Tool(
     "optimum-habana",
     facts={
-        "data": lambda setup: "tatsu-lab/alpaca" if setup.run.frozen else "Salesforce/wikitext",
         "gaudi_deepspeed": lambda setup: version_of("gaudi-deepspeed"),
-        "script": lambda setup: "run_lora_clm.py" if setup.run.frozen else "run_clm.py",
         "shared": _shared,
         "spawn": _spawn,
     },
@@ -51,20 +48,10 @@ GAUDI: Final = Tool(
 )
 
 
-def _model(setup: Setup) -> str | None:
-    return launch_models().maxtext.of(setup.model.hub_id)
-
-
 def _adapted(setup: Setup) -> str:
     """Return the pattern of the modules with adapters, as MaxText names them."""
     names = launch_models().projections.maxtext
     return f"decoder/.*/({'|'.join(names[target] for target in setup.run.lora_targets)})"
-
-
-def _module(setup: Setup) -> str:
-    if setup.run.method is None:
-        return "maxtext.trainers.pre_train.train"
-    return "maxtext.trainers.post_train.sft.train_sft"
 
 
 def _slices(setup: Setup) -> int:
@@ -93,14 +80,11 @@ MAXTEXT: Final = Tool(
     arranged=_maxtext_arranged,
     facts={
         "adapted_paths": _adapted,
-        "across": lambda setup: "fsdp" if setup.layout.sharding is Sharding.ZERO3 else "data",
         "chips": lambda setup: setup.estimate.count // _slices(setup),
-        "data": lambda setup: "HuggingFaceH4/ultrachat_200k" if setup.run.method else "allenai/c4",
         "inner_replicas": lambda setup: _one_slice(setup, shards=False),
         "inner_shards": lambda setup: _one_slice(setup, shards=True),
-        "maxtext": lambda setup: _model(setup) or "default",
+        "maxtext": lambda setup: launch_models().maxtext.of(setup.model.hub_id) or "default",
         "maxtext_count": lambda _: len(launch_models().maxtext.names),
-        "module": _module,
         "no_template": lambda setup: (
             setup.run.method is not None and not chats(setup.model.hub_id or "")
         ),
@@ -108,9 +92,7 @@ MAXTEXT: Final = Tool(
             f"{setup.layout.micro_batch * setup.layout.data / setup.estimate.count:g}"
         ),
         "slices": _slices,
-        "remat": lambda setup: "full" if setup.layout.recompute is Recompute.FULL else "minimal",
         "uneven": lambda setup: setup.layout.data % (setup.layout.expert * _slices(setup)) != 0,
-        "zero1": lambda setup: setup.layout.sharding is Sharding.ZERO1,
     },
 )
 
@@ -123,11 +105,9 @@ def _keys(setup: Setup) -> list[str]:
 MLX: Final = Tool(
     "mlx-lm",
     facts={
-        "data": lambda setup: dataset(setup) if chats(setup.weights) else "mlx-community/WikiSQL",
         # The schedule counts updates: those of the rise, then those of the decay to zero.
         "decay": lambda setup: [float(rate(setup)), steps(setup) - warm_up(setup)],
         "keys": _keys,
-        "loaded": lambda setup: "weights-4bit" if quantized(setup) else setup.weights,
         "micro_batches": lambda setup: steps(setup) * micro_steps(setup),
         "saved": lambda setup: save_steps(setup) * micro_steps(setup),
         "scale": lambda _: float(ALPHA_PER_RANK),

@@ -1,13 +1,11 @@
 """Files for clusters and clouds that start training: Kubernetes, Compose, SkyPilot, dstack."""
 
-from dataclasses import replace
 from math import ceil
-from typing import Final
+from typing import Final, Self
 
-from advisor.export.hosts import orders
-from advisor.export.hosts.kubernetes import CPUS_PER_CARD, HOST_MEMORY_BYTES, RDMA, pod_of
-from advisor.export.hosts.names import cluster_names, resource_of
-from advisor.export.quoting import kubernetes_text, yaml_file
+from advisor.export.formats import Format
+from advisor.export.hosts.names import cluster_names
+from advisor.export.hosts.orders import HOST_MEMORY_BYTES, Facts, Order, cards_of
 from advisor.export.script import STRICT, Launch, Variable, installation, preparation, text_of
 from advisor.export.setup import Setup
 from advisor.export.training.samples import folder_bytes
@@ -31,20 +29,6 @@ STATE_BYTES: Final = 14
 """Of one trained weight in a checkpoint: 16 bits, its fp32 copy, AdamW's two moments. [bytes]"""
 CHECKPOINTS: Final = 2
 """Kept at the same time: the last and the one being written. Assumed."""
-TAKEN_AWAY: Final = {
-    "podFailurePolicy": {
-        "rules": [
-            {
-                "action": "Ignore",
-                "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-            }
-        ]
-    }
-}
-"""A pod that its machine loses (spot, an update) starts again and counts as no failure; of several
-machines, the others would wait for it in vain."""
-
-LOST: Final = "Checkpoints go with a spot instance: mount a volume, and set OUTPUT to its folder."
 
 
 def disk_bytes(setup: Setup) -> float:
@@ -71,40 +55,6 @@ def _backend(setup: Setup) -> str:
     return backend
 
 
-def kubernetes_file(setup: Setup) -> str:
-    """Return a job with a pod for each machine, its volume, and the service of the first pod."""
-    backend = _backend(setup)
-    launch = launch_of(setup)
-    notes = [*setup.header, *launch.notes, *setup.secret]
-    notes += [RDMA] if setup.machines > 1 else []
-    if folder_bytes(setup):
-        notes.append(f"Fill the volume {setup.slug} with the images before the run, or set DATA.")
-    return yaml_file(notes, *_manifests(setup, launch, backend))
-
-
-def _manifests(setup: Setup, launch: Launch, backend: str) -> list[orders.Content]:
-    name, labels = setup.slug, {"app": setup.slug}
-    resumes = setup.tool is not None and setup.tool.says.resumes
-    spec = {
-        "completionMode": "Indexed",
-        "completions": setup.machines,
-        "parallelism": setup.machines,
-        "backoffLimit": 0,
-        **(TAKEN_AWAY if setup.machines == 1 and resumes else {}),
-        "template": {"metadata": {"labels": labels}, "spec": _pod(setup, launch, backend)},
-    }
-    volume = {
-        "accessModes": ["ReadWriteOnce" if setup.machines == 1 else "ReadWriteMany"],
-        "resources": {"requests": {"storage": f"{ceil(disk_bytes(setup) / GIB)}Gi"}},
-    }
-    first = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
-    return [
-        orders.manifest(name, "PersistentVolumeClaim", "v1", volume),
-        *([orders.manifest(name, "Service", "v1", first)] if setup.machines > 1 else []),
-        orders.manifest(name, "Job", "batch/v1", spec),
-    ]
-
-
 def _loaded_bytes(setup: Setup) -> float:
     """Return the weights that a run reads into the host's memory, with those of a reference."""
     run = setup.run
@@ -115,16 +65,51 @@ def _loaded_bytes(setup: Setup) -> float:
     return models * each * setup.estimate.parameters.total
 
 
-def _pod(setup: Setup, launch: Launch, backend: str) -> orders.Content:
-    name, resource = setup.slug, resource_of(setup.accelerator, backend)
-    cards = {resource: setup.per_machine}
-    hosted = setup.estimate.memory.host_bytes.high * setup.per_machine
-    requests = orders.host_requests(
-        setup.offer,
-        setup.per_machine,
-        cpus=CPUS_PER_CARD * setup.per_machine,
-        memory=HOST_MEMORY_BYTES * setup.per_machine + hosted + _loaded_bytes(setup),
-    )
+def _bare(setup: Setup) -> bool:
+    """Whether SkyPilot starts no images on the planned cloud, or for the card."""
+    cloud = cluster_names().clouds.get(setup.estimate.cost.provider or "")
+    return setup.accelerator.vendor == "Google" or (cloud is not None and cloud.bare)
+
+
+FACTS: Final[Facts] = {
+    "access": lambda one: "ReadWriteOnce" if one.setup.machines == 1 else "ReadWriteMany",
+    "all_gaudi": lambda one: "all" if one.backend == "gaudi" else None,
+    # Checkpoints have to outlive spot machines.
+    "bucket": lambda one: BUCKET if one.setup.spot and "OUTPUT" in one.launch.variables else None,
+    "disk_gib": lambda one: ceil(one.disk_bytes / GIB),
+    "images": lambda one: folder_bytes(one.setup) > 0,
+    "image_id": lambda one: None if _bare(one.setup) else f"docker:{one.launch.image}",
+    "installed": lambda one: text_of(installation(one.launch)),
+    "restarts": lambda one: one.setup.machines == 1 and one.setup.tool.says.resumes,
+}
+
+
+class RunOrder(Order):
+    """A run on one machine."""
+
+    section = "train"
+    facts = FACTS
+
+    @classmethod
+    def of(cls, setup: Setup, launch: Launch, script: str, backend: str = "") -> Self:
+        """Return the part of a run that a script starts."""
+        hosted = setup.estimate.memory.host_bytes.high * setup.per_machine
+        return cls(
+            setup=setup,
+            launch=launch,
+            script=script,
+            cards=setup.per_machine,
+            backend=backend,
+            disk_bytes=disk_bytes(setup),
+            host_bytes=HOST_MEMORY_BYTES * setup.per_machine + hosted + _loaded_bytes(setup),
+            machines=machines_of(setup, launch),
+        )
+
+
+def kubernetes_file(setup: Setup) -> str:
+    """Return a job with a pod for each machine, its volume, and the service of the first pod."""
+    backend = _backend(setup)
+    launch, name = launch_of(setup), setup.slug
     script = _script(
         setup,
         launch,
@@ -133,35 +118,19 @@ def _pod(setup: Setup, launch: Launch, backend: str) -> orders.Content:
         rank=Variable("JOB_COMPLETION_INDEX"),
         host=f"{name}-0.{name}",
     )
-    container: orders.Content = {
-        "name": name,
-        "image": launch.image,
-        "command": ["bash", "-c", kubernetes_text(script)],
-        "resources": {"requests": {**requests, **cards}, "limits": cards},
-    }
-    volume: orders.Content = {"name": "training", "persistentVolumeClaim": {"claimName": name}}
-    pod = pod_of(setup.accelerator, setup.per_machine, resource, container, volume, FOLDER)
-    return {**pod, "restartPolicy": "Never", "subdomain": name}
+    one = RunOrder.of(setup, launch, script, backend)
+    names = ["claim", *["first"] * (setup.machines > 1), "job"]
+    return one.file(Format.KUBERNETES, *map(one.part, names))
 
 
 def compose_file(setup: Setup) -> str:
     """Return a Compose file with one service; every machine runs the same one."""
     backend = _backend(setup)
     launch = launch_of(setup)
-    ids = [str(card) for card in range(setup.per_machine)]
-    environment = {"HF_HOME": f"{FOLDER}/hub"}
-    if backend == "gaudi":
-        environment["HABANA_VISIBLE_DEVICES"] = "all"
-    service = orders.compose_service(
-        launch.image,
-        _script(setup, launch),
-        volume=f"training:{FOLDER}",
-        environment=environment,
-        machines=machines_of(setup, launch),
-    )
-    services = {"train": {**service, "working_dir": FOLDER, **orders.compose_cards(backend, ids)}}
-    notes = (*launch.notes, "Start it with: docker compose up")
-    return orders.compose_text_of(setup, services, "training", notes)
+    one = RunOrder.of(setup, launch, _script(setup, launch), backend)
+    service = one.part("compose_service") | cards_of(backend, range(setup.per_machine))
+    content = {"name": setup.slug, "services": {"train": service}, "volumes": {"training": {}}}
+    return one.file(Format.COMPOSE, content)
 
 
 def skypilot_file(setup: Setup) -> str:
@@ -170,41 +139,12 @@ def skypilot_file(setup: Setup) -> str:
     host = 'MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     run = [STRICT, host, *preparation(launch)]
     run += start(setup, launch, rank=Variable("SKYPILOT_NODE_RANK"))
-    begin = "sky jobs launch" if setup.spot else f"sky launch -c {setup.slug}"
-    kept: orders.Content = {}
-    if setup.spot and "OUTPUT" in launch.variables:
-        note = "A bucket's name is unique in the world: put yours under file_mounts."
-        launch = replace(launch, notes=(*launch.notes, note))
-        bucket = {"name": f"{setup.slug}-checkpoints", "mode": "MOUNT"}
-        kept = {"envs": {"HF_TOKEN": "", "OUTPUT": BUCKET}, "file_mounts": {BUCKET: bucket}}
-    cloud = cluster_names().clouds.get(setup.estimate.cost.provider or "")
-    bare = setup.accelerator.vendor == "Google" or (cloud is not None and cloud.bare)
-    steps = {"num_nodes": setup.machines, "setup": text_of(installation(launch))}
-    return orders.skypilot_text(
-        setup,
-        {**kept, **steps, "run": text_of(run)},
-        cards=setup.per_machine,
-        disk_bytes=disk_bytes(setup),
-        resources={} if bare else {"image_id": f"docker:{launch.image}"},
-        notes=(*launch.notes, f"Start it with: {begin} sky.yaml --env HF_TOKEN"),
-    )
+    return RunOrder.of(setup, launch, text_of(run)).file(Format.SKYPILOT)
 
 
 def dstack_file(setup: Setup) -> str:
     """Return a dstack task on the planned cloud, one node for each machine."""
     launch = launch_of(setup)
     rank, host = Variable("DSTACK_NODE_RANK"), Variable("DSTACK_MASTER_NODE_IP")
-    if setup.spot and "OUTPUT" in launch.variables:
-        launch = replace(launch, notes=(*launch.notes, LOST))
-    return orders.dstack_text(
-        setup,
-        {
-            "type": "task",
-            "nodes": setup.machines,
-            "image": launch.image,
-            "commands": [_script(setup, launch, rank=rank, host=host)],
-        },
-        cards=setup.per_machine,
-        disk_bytes=disk_bytes(setup),
-        notes=launch.notes,
-    )
+    script = _script(setup, launch, rank=rank, host=host)
+    return RunOrder.of(setup, launch, script).file(Format.DSTACK)

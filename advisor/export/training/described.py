@@ -1,11 +1,11 @@
 """Turns the description of a training program and a plan into what starts it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
+from advisor.architecture.table.model import Unit
+from advisor.architecture.table.operators import OperatorKind
 from advisor.estimate.hardware.kernel_times import uncast
 from advisor.export.filling import Filler, at_path, spelled
 from advisor.export.formats import cannot
@@ -14,13 +14,13 @@ from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
 from advisor.export.training.model_names import launch_models
-from advisor.export.training.tool import Fact, Parts, Tool
+from advisor.export.training.tool import Fact, Parts, Refusal, Tool, descriptions
 from advisor.export.versions import git_clone, pip_install
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
-from advisor.foundation.refusals import refusal
-from advisor.foundation.resources import data_path
+from advisor.foundation.data_records import read_mapping
 from advisor.nouns.layout import Offload, Recompute, Sharding
+from advisor.nouns.precision import recipe_named
+from advisor.nouns.software.stacks import DEGREES
+from advisor.nouns.software.tools import backends_of, tool_choice
 
 
 def _tf32(setup: Setup) -> bool | None:
@@ -90,11 +90,107 @@ FACTS: Final[Mapping[str, Fact]] = {
 """Values and conditions that descriptions name; paths of fields start at the plan."""
 
 
+def _offers(tool: Tool, setup: Setup) -> dict[str, dict[str, object]]:
+    """Return of each kind of choice whether a program lacks the plan's, and what it offers."""
+    chosen: dict[str, object] = {
+        "loggers": setup.log_to,
+        "methods": setup.run.method,
+        "optimizers": setup.run.optimizer,
+        "preferences": setup.run.preference,
+        "recipes": setup.estimate.precision,
+        "recompute": setup.layout.recompute,
+        "sharding": setup.layout.sharding,
+    }
+    found: dict[str, dict[str, object]] = {}
+    for name, choice in chosen.items():
+        offered = tuple(getattr(tool.says, name))
+        every = ", ".join(str(item or "") for item in offered)
+        found[name] = {"lacks": choice not in offered, "all": every, "first": (*offered, "")[0]}
+    return found
+
+
+def _pairing(tool: Tool, setup: Setup) -> str:
+    """Return what trains on the plan's pairs of answers instead."""
+    able = (key for key, one in descriptions().items() if one.pip)
+    pairing = [key for key in able if setup.run.preference in descriptions()[key].preferences]
+    return tool.says.instead or f"Choose --to {' or '.join(pairing[:2])}."
+
+
+def _divided(tool: Tool, setup: Setup) -> str:
+    degrees = tool.says.divided(setup.layout)
+    return ", ".join(f"{name}={getattr(setup.layout, name)}" for name in degrees)
+
+
+def _able_recipe(tool: Tool, setup: Setup) -> str | None:
+    rates = setup.accelerator.peak_flops_per_s
+    able = (name for name in tool.says.recipes if recipe_named(name).compute in rates)
+    return next(able, None)
+
+
+def _wide_experts(tool: Tool, setup: Setup) -> bool:
+    """Whether the program keeps experts in 16 bits that the plan has in 4."""
+    row, packed = tool.row, setup.run.four_bit and setup.model.num_experts > 1
+    return bool(row and packed and not row.reaches_experts(setup.run.method, setup.model.family))
+
+
+def _named(choices: Iterable[str | None], none: str) -> str:
+    return ", ".join(choice or none for choice in choices)
+
+
+COMPARED: Final[Mapping[str, Callable[[Tool, Setup], object]]] = {
+    "able_recipe": _able_recipe,
+    "backend": lambda _, setup: tool_choice().backends[backends_of(setup.accelerator)[0]].title,
+    "backends": lambda tool, _: ", ".join(
+        tool_choice().backends[name].title for name in tool.says.backends
+    ),
+    "divided": _divided,
+    "elsewhere_other_tasks": lambda *_: launch_models().elsewhere["other tasks"],
+    "elsewhere_recurrent": lambda *_: launch_models().elsewhere["recurrent"],
+    "fp8_checkpoint": lambda tool, setup: (
+        setup.run.method is not None
+        and setup.checkpoint is None
+        and setup.model.weight_format == "fp8"
+        and not tool.says.reads_fp8
+    ),
+    "instead_of_pairs": _pairing,
+    "kept_apart": lambda tool, setup: ", ".join(
+        item.value for item in setup.layout.offload if item not in tool.says.offload
+    ),
+    "loggers": lambda tool, _: ", ".join(tool.says.loggers) or "no --log-to",
+    "methods": lambda tool, _: _named(tool.says.methods, "pretraining"),
+    "offers": _offers,
+    "offloads": lambda tool, _: ", ".join(tool.says.offload) or "no offload",
+    "preference": lambda _, setup: setup.run.preference or "no pairs",
+    "preferences": lambda tool, _: _named(tool.says.preferences, "no pairs"),
+    "reaches": lambda tool, setup: tool.says.reaches(setup.accelerator),
+    "recurrent": lambda _, setup: any(
+        row.kind is OperatorKind.RECURRENCE for row in setup.model.operators
+    ),
+    "says": lambda tool, _: tool.says,
+    "takes": lambda tool, setup: setup.model.unit in tool.says.units,
+    "title": lambda tool, _: tool.says.title,
+    "undivided": lambda tool, _: " ".join(
+        f"--{name} 1" for name in DEGREES if name not in tool.says.divides
+    ),
+    "units": lambda tool, _: " or ".join(f"{item.value}s" for item in tool.says.units),
+    "wide_experts": _wide_experts,
+    "writes_nothing": lambda tool, setup: (
+        setup.model.unit is Unit.TOKEN and tool.says.writes and not setup.model.generates
+    ),
+}
+"""What a plan asks beside what a program offers; ``training_refusals.yaml`` names it."""
+
+
 def _value(tool: Tool, setup: Setup, path: str) -> Any:
     """Return the value with this name, or at the end of a path of fields."""
     first, *further = path.split(".")
     if first == "optimizer":
         return at_path(tool.says.optimizers[setup.run.optimizer], further)
+    if compared := COMPARED.get(first):
+        return at_path(compared(tool, setup), further)
+    if choices := tool.says.choices.get(first):
+        plan = _Plan(partial(_value, tool, setup))
+        return next((plan.filled(choices[when]) for when in choices if plan.holds(when)), None)
     fact = tool.facts.get(first) or FACTS.get(first)
     return at_path(fact(setup) if fact else getattr(setup, first), further)
 
@@ -124,9 +220,7 @@ def _add(whole: dict[str, object], part: Mapping[str, object]) -> None:
 @cache
 def sharing_parts() -> Mapping[str, Parts]:
     """Return how programs are told what is shared out, by program."""
-    path = data_path("sharing.yaml")
-    read = TypeAdapter(dict[str, Parts]).validate_python
-    return checked(read, read_yaml(path), file=path.name)
+    return read_mapping("sharing.yaml", dict[str, Parts])
 
 
 def sharing(setup: Setup, program: str) -> dict[str, object]:
@@ -135,13 +229,17 @@ def sharing(setup: Setup, program: str) -> dict[str, object]:
     return _Plan(partial(_value, setup.tool, setup)).parts(sharing_parts()[program])
 
 
+@cache
+def training_refusals() -> Mapping[str, tuple[Refusal, ...]]:
+    """Return the plans that no program runs: those of the network, and others."""
+    return read_mapping("training_refusals.yaml", dict[str, tuple[Refusal, ...]])
+
+
 def refuse(tool: Tool, setup: Setup) -> None:
     """Raise ``InputError`` for a plan that the program would not run."""
-    tuned = setup.run.method is not None and setup.checkpoint is None
-    if tuned and setup.model.weight_format == "fp8" and not tool.says.reads_fp8:
-        raise refusal("checkpoint_in_fp8", value=setup.weights, tool=tool)
-    plan = _Plan(partial(_value, tool, setup))
-    for item in tool.says.refusals:
+    plan, known, own = _Plan(partial(_value, tool, setup)), training_refusals(), tool.says.refusals
+    of_samples = () if setup.model.unit is Unit.TOKEN else own
+    for item in (*known["network"], *of_samples, *known["plan"], *own):
         if plan.holds(item.when):
             raise cannot(
                 plan.filled(item.what),

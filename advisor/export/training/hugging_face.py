@@ -11,28 +11,13 @@ from advisor.estimate.training.run import offer_for, software_of
 from advisor.export.engines.programs import predicts_tokens
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
-from advisor.export.training.sharded import (
-    fsdp_words,
-    held_apart,
-    quantized,
-    uses_deepspeed,
-    uses_fsdp,
-)
+from advisor.export.training.sharded import held_apart, uses_deepspeed, uses_fsdp
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import adapts_all, chats, targets
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.tools import known_tools
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    CrossEntropy,
-    FineTuningMethod,
-    GradientSync,
-    Optimizer,
-)
+from advisor.nouns.training_choices import AttentionKernel, CrossEntropy, GradientSync
 from advisor.nouns.workload import Serving
-
-SMALL: Final = {Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT}
-"""Optimizers of bitsandbytes with states of 8 bits."""
 
 
 def _stack(tool: str, setup: Setup) -> str:
@@ -101,13 +86,6 @@ def _both_targets(setup: Setup) -> list[str]:
     return [*joint, *(names.plain[part] for name in joint for part in parts.get(name, ()))]
 
 
-def _recomputes_how(setup: Setup) -> object:
-    """Return how Unsloth recomputes, as it names it."""
-    if Offload.ACTIVATIONS in setup.layout.offload:
-        return "unsloth"
-    return setup.layout.recompute is not Recompute.NONE
-
-
 def _template(setup: Setup) -> str:
     """Return LLaMA-Factory's name of the chat template; empty if it does not name it."""
     if not chats(setup.weights):
@@ -160,20 +138,9 @@ TRL: Final = Tool(
     "trl",
     facts={
         "attention": _attention,
-        "bitsandbytes": lambda setup: (
-            quantized(setup) or setup.run.optimizer in {*SMALL, Optimizer.LION}
-        ),
-        "fsdp_switch": lambda setup: (
-            ("--fsdp", *((fsdp_words(setup),) if quantized(setup) else ())),
-        ),
         "liger_option": _runs_liger,
-        "older_transformers": lambda setup: (
-            quantized(setup) and (uses_fsdp(setup) or setup.model.num_experts > 1)
-        ),
         "split_unit": lambda setup: 2 * setup.layout.context,
         "splits_otherwise": _splits_otherwise,
-        "linear_targets": lambda setup: "all-linear" if adapts_all(setup) else targets(setup),
-        "script": lambda setup: setup.run.preference or "sft",
         "trainer_options": lambda setup: tuple(
             (f"--{name}", value) for name, value in setup.run.stack.trainer_options.items()
         ),
@@ -190,9 +157,7 @@ AXOLOTL: Final = Tool(
     "axolotl",
     facts={
         "attention": _attention,
-        "chatml": lambda setup: setup.run.preference is not None and not chats(setup.weights),
         "expert_parameters": _expert_parameters,
-        "pair_template": lambda setup: "tokenizer_default" if chats(setup.weights) else "chatml",
     },
     chosen_stack=partial(_stack, "axolotl"),
     arranged=partial(_arranged, "axolotl"),
@@ -202,17 +167,8 @@ LLAMA_FACTORY: Final = Tool(
     "llama-factory",
     facts={
         "attention": lambda setup: "sdpa" if _attention(setup) == "sdpa" else "disabled",
-        "bitsandbytes": lambda setup: quantized(setup) or setup.run.optimizer in SMALL,
-        "demo": lambda setup: "dpo_en_demo" if setup.run.preference else "alpaca_en_demo",
-        "keeps_all": lambda setup: setup.layout.recompute is Recompute.NONE,
-        "older_transformers": lambda setup: (
-            setup.run.frozen
-            and (setup.model.num_experts > 1 or (quantized(setup) and uses_fsdp(setup)))
-        ),
         "lora_target": lambda setup: "all" if adapts_all(setup) else ",".join(targets(setup)),
-        "stage": lambda setup: "dpo" if setup.run.preference else "sft",
         "template": _template,
-        "tuning": lambda setup: "lora" if setup.run.frozen else "full",
     },
     chosen_stack=partial(_stack, "llama-factory"),
     arranged=_factory_arranged,
@@ -221,11 +177,7 @@ LLAMA_FACTORY: Final = Tool(
 )
 TRAINER: Final = Tool(
     "transformers",
-    facts={
-        "attention": _attention,
-        "compiled": lambda setup: setup.run.stack.name == "compiled",
-        "liger_option": _runs_liger,
-    },
+    facts={"attention": _attention, "liger_option": _runs_liger},
     chosen_stack=_trainer_stack,
     arranged=held_apart,
     means=_trainer_means,
@@ -245,9 +197,6 @@ UNSLOTH: Final = Tool(
     facts={
         "both_targets": _both_targets,
         "families": lambda _: ", ".join(launch_models().usual.unsloth),
-        "full": lambda setup: setup.run.method is FineTuningMethod.FULL,
-        "recomputes_how": _recomputes_how,
-        "sixteen_bits": lambda setup: setup.run.method is FineTuningMethod.LORA,
         "unknown_family": lambda setup: (
             not any(name in setup.model.family for name in launch_models().usual.unsloth)
         ),

@@ -13,7 +13,6 @@ from advisor.export.training.model_names import ORIGINAL, launch_models, rotary_
 from advisor.export.training.tool import Tool, fused
 from advisor.export.training.words import rate
 from advisor.nouns.layout import ParallelLayout, Sharding
-from advisor.nouns.training_choices import FineTuningMethod
 
 PLAIN_ROWS: Final = {
     f"{part}{name}"
@@ -29,8 +28,6 @@ PLAIN_ROWS: Final = {
 }
 """Rows of the decoders that ``pretrain_gpt.py`` builds: rotary or learned positions, feed-forward
 layers or experts without shared ones, and one kind of attention."""
-BRIDGE: Final = "v0.6.0"
-"""Release of Megatron Bridge whose options the remedy names."""
 LEAST_RATE: Final = 0.1
 """Last over highest rate of a cosine schedule (Llama 2, section 2.2)."""
 
@@ -90,33 +87,6 @@ def _layers(setup: Setup) -> int:
     return setup.model.num_hidden_layers + (2 if _counts_ends(setup) else 0)
 
 
-def _one_connection(setup: Setup) -> bool:
-    layout = setup.layout
-    sharded = layout.sharding in {Sharding.ZERO2, Sharding.ZERO3}
-    return not sharded and layout.tensor * layout.context > 1
-
-
-def _elsewhere(setup: Setup) -> str:
-    """Return what trains a plan that Megatron-LM's own script does not."""
-    if setup.run.method is None:
-        return (
-            "Add --software deepspeed and --to deepspeed for the model's own code, or pretrain it "
-            "with its recipe of Megatron Bridge (docs.nvidia.com/nemo/megatron-bridge)."
-        )
-    name, layout = launch_models().megatron_bridge.of(setup.model.hub_id), setup.layout
-    if name is None or setup.run.method is FineTuningMethod.QLORA:
-        return (
-            f"Megatron Bridge {BRIDGE} has no such recipe for {setup.model.name}: write one on its "
-            "AutoBridge, or add --sharding zero3 and --software trl."
-        )
-    mode = "lora" if setup.run.frozen else "sft"
-    return (
-        f"Start scripts/training/run_recipe.py --model {name} --mode {mode} -tp {layout.tensor} "
-        f"-pp {layout.pipeline} -ep {layout.expert} -mb {layout.micro_batch} of Megatron Bridge "
-        f"{BRIDGE}, or add --sharding zero3 and --software trl."
-    )
-
-
 def _arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
     """Return the layout; only the distributed optimizer keeps its states on the host."""
     if layout.offload and layout.sharding is Sharding.DDP:
@@ -128,8 +98,8 @@ MEGATRON: Final = Tool(
     "megatron-lm",
     facts={
         "biased": _biased,
+        "bridge": lambda setup: launch_models().megatron_bridge.of(setup.model.hub_id),
         "counts_ends": _counts_ends,
-        "elsewhere": _elsewhere,
         "expert_width": lambda setup: _rows(setup)["block.feed_forward.experts.down"].in_features,
         "gated": _gated,
         "grouped": lambda setup: setup.model.num_key_value_heads < setup.model.num_attention_heads,
@@ -140,12 +110,9 @@ MEGATRON: Final = Tool(
             setup.run.sequence_length, setup.model.max_position_embeddings or 0
         ),
         "normalization": _normalization,
-        "one_connection": _one_connection,
         "only_queries_biased": lambda setup: not _biased(setup) and _biased(setup, "query"),
         "original_base": lambda _: f"{ORIGINAL.base:,}",
         "other_rows": _other_rows,
-        # The estimate takes this traffic to be hidden.
-        "overlaps_gradients": lambda setup: setup.layout.data * setup.layout.context > 1,
         "plain_decoder": _plain,
         "query_norm": lambda setup: "block.attention.query_norm" in _rows(setup),
         "rotary": lambda setup: rotary_of(setup.model.hub_id),

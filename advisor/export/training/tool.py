@@ -8,16 +8,14 @@ from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from advisor.architecture.table.model import Unit
 from advisor.export.filling import Lines
 from advisor.export.training.model_names import Said, Text
 from advisor.export.versions import image_named
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked
+from advisor.foundation.data_records import read_mapping
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.stacks import DEGREES
@@ -100,6 +98,8 @@ class Description(Noun):
     instead: str | None = None
     """What to do about work that it does not do, if not to choose another format."""
     refusals: tuple[Refusal, ...] = ()
+    choices: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
+    """Values that it names: of each, condition -> value; the first that holds counts."""
     program: tuple[Text, ...]
     starter: tuple[str, ...] = ("torchrun",)
     """Starts one process for each accelerator; empty if the program needs none."""
@@ -152,9 +152,7 @@ class Description(Noun):
 @cache
 def descriptions() -> Mapping[str, Description]:
     """Return the programs that files start, by key."""
-    path = data_path("training_programs.yaml")
-    read = TypeAdapter(dict[str, Description]).validate_python
-    return checked(read, read_yaml(path), file=path.name)
+    return read_mapping("training_programs.yaml", dict[str, Description])
 
 
 def fused(loss: CrossEntropy | None, *, waits: bool = False) -> Mapping[str, object]:

@@ -9,27 +9,22 @@ from itertools import product
 from math import ceil
 
 from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import OperatorKind
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.run import resolve_training
 from advisor.export.formats import cannot
 from advisor.export.setup import Setup, way_out
 from advisor.export.training.described import refuse
-from advisor.export.training.model_names import launch_models
-from advisor.export.training.tool import Tool, descriptions
+from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
-from advisor.nouns.software.stacks import DEGREES
-from advisor.nouns.software.tools import backends_of, tool_choice
-from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
 
 
 def written(setup: Setup, tool: Tool) -> Setup:
     """Return the plan as the program's file states it, with its own estimate."""
-    check(setup, tool)
+    refuse(tool, setup)
     plan = setup.estimate
     precision = tool.precision(setup)
     meant = replace(setup, estimate=plan.changed(precision=precision))
@@ -96,153 +91,6 @@ def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
         sharding=tool.says.sharding[layout.sharding],
         recompute=tool.says.recompute[layout.recompute],
     )
-
-
-def check(setup: Setup, tool: Tool) -> None:
-    """Refuse a plan that the program cannot run."""
-    for problems in (_network, _work, _choices):
-        for wrong, what, value, allowed, remedy in problems(setup, tool):
-            if wrong:
-                title = tool.says.title
-                raise cannot(f"{title} {what}", value=value, allowed=allowed, remedy=remedy)
-        if problems is _network and setup.model.unit is not Unit.TOKEN:
-            refuse(tool, setup)
-    refuse(tool, setup)
-
-
-_Problem = tuple[bool, str, object, str, str]
-"""Whether it is one, what is wrong, the value, what is allowed, and the remedy."""
-
-
-def _network(setup: Setup, tool: Tool) -> Iterator[_Problem]:
-    """Yield what card and network may have that the program does not run."""
-    unit, elsewhere = setup.model.unit, launch_models().elsewhere
-    known = tool_choice().backends
-    yield (
-        not tool.says.reaches(setup.accelerator),
-        f"has no file for {known[backends_of(setup.accelerator)[0]].title}",
-        setup.accelerator.name,
-        ", ".join(known[name].title for name in tool.says.backends),
-        setup.native,
-    )
-    yield (
-        unit not in tool.says.units,
-        f"does not train {setup.model.name}",
-        f"a network that takes {unit.value}s",
-        " or ".join(f"{item.value}s" for item in tool.says.units),
-        setup.native,
-    )
-    yield (
-        any(op.kind is OperatorKind.RECURRENCE for op in setup.model.operators),
-        "does not train recurrent networks",
-        setup.model.name,
-        "attention or state-space models",
-        elsewhere["recurrent"],
-    )
-
-
-def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
-    """Yield what the kind of work may have that the program does not run."""
-    run, unit = setup.run, setup.model.unit
-    pretrains = run.method is None
-    installed = {key: says for key, says in descriptions().items() if says.pip}
-    pairing = [key for key, says in installed.items() if run.preference in says.preferences]
-    yield (
-        run.four_bit
-        and setup.model.num_experts > 1
-        and tool.row is not None
-        and not tool.row.reaches_experts(run.method, setup.model.family),
-        f"keeps the experts of {setup.model.family} in 16 bits",
-        "qlora",
-        "lora; or qlora with Unsloth, which packs them",
-        "Choose --to unsloth with --count 1, or --task lora.",
-    )
-    yield (
-        unit is Unit.TOKEN and tool.says.writes and not setup.model.generates,
-        "trains only models that write text",
-        setup.model.name,
-        "a decoder",
-        launch_models().elsewhere["other tasks"],
-    )
-    yield (
-        run.method not in tool.says.methods,
-        f"does not {'pretrain' if pretrains else f'train with {_method(run.method)}'}",
-        _method(run.method),
-        ", ".join(map(_method, tool.says.methods)),
-        tool.says.instead
-        or "Choose --to torchrun"
-        + (
-            " with --software megatron, or --to deepspeed for a script of your own."
-            if pretrains
-            else ", which fine-tunes with TRL."
-        ),
-    )
-    yield (
-        run.preference not in tool.says.preferences,
-        "does not train on pairs of answers so",
-        run.preference.value if run.preference else "no pairs",
-        ", ".join(item.value if item else "no pairs" for item in tool.says.preferences),
-        tool.says.instead or f"Choose --to {' or '.join(pairing[:2])}.",
-    )
-    yield (
-        setup.log_to is not None and setup.log_to not in tool.says.loggers,
-        "does not log there",
-        setup.log_to,
-        ", ".join(tool.says.loggers) or "no --log-to",
-        "Leave --log-to out.",
-    )
-
-
-def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
-    """Yield the choices of the plan that the program does not offer."""
-    run, plan = setup.run, setup.estimate
-    divided = tool.says.divided(plan.layout)
-    single = " ".join(f"--{name} 1" for name in DEGREES if name not in tool.says.divides)
-    whole = f"--accelerator {setup.accelerator.key} --count {plan.count}"
-    rates = setup.accelerator.peak_flops_per_s
-    able = [name for name in tool.says.recipes if recipe_named(name).compute in rates]
-    yield (
-        bool(divided),
-        "does not divide a model" + (" with adapters" if run.frozen else " so"),
-        ", ".join(f"{name}={getattr(plan.layout, name)}" for name in divided),
-        "layouts that only share out states",
-        f"Add {whole} --sharding zero3 --recompute full {single}.",
-    )
-    yield (
-        plan.precision not in tool.says.recipes,
-        "has no such recipe",
-        plan.precision,
-        ", ".join(tool.says.recipes),
-        f"Add --precision {able[0]}." if able else "Choose --to torchrun or llama-factory.",
-    )
-    yield (
-        run.optimizer not in tool.says.optimizers,
-        "does not have this optimizer",
-        run.optimizer.value,
-        ", ".join(item.value for item in tool.says.optimizers),
-        f"Add --optimizer {next(iter(tool.says.optimizers)).value}.",
-    )
-    for name, offered in (("sharding", tool.says.sharding), ("recompute", tool.says.recompute)):
-        asked = getattr(plan.layout, name)
-        yield (
-            asked not in offered,
-            f"does not offer this {name}",
-            asked.value,
-            ", ".join(offered),
-            f"Add --{name} {next(iter(offered))}.",
-        )
-    missing = [item.value for item in plan.layout.offload if item not in tool.says.offload]
-    yield (
-        bool(missing),
-        "keeps nothing of this in the host's memory",
-        ", ".join(missing),
-        ", ".join(tool.says.offload) or "no offload",
-        "Choose more or larger cards, or --to torchrun.",
-    )
-
-
-def _method(method: FineTuningMethod | None) -> str:
-    return "pretraining" if method is None else method.value
 
 
 def _workload(setup: Setup, tool: Tool, layout: ParallelLayout, precision: str) -> Training:

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.training.report import binding, evaluate_run_hours, run_goodput
 from advisor.foundation.noun import Noun
+from advisor.foundation.refusals import refusal
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import LayoutSpace
@@ -56,13 +56,7 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
     """
     case, architecture, calibration = asked.case, asked.architecture, asked.calibration
     if isinstance(case.workload, Serving):
-        raise InputError(
-            "scaling applies to training",
-            value=case.workload.kind,
-            allowed="pretraining, fine_tuning",
-            remedy="Servers scale by replicas: raise the concurrency instead.",
-            field="workload.kind",
-        )
+        raise refusal("scaling_of_servers", value=case.workload.kind)
     accelerator, node = placement.accelerator, placement.node
     run = placement.training(case, architecture)
     numbers = {1, 2, 4, *(step * node.accelerators for step in LADDER)}

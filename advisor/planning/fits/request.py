@@ -24,6 +24,7 @@ from advisor.estimate.training.memory_report import on_accelerator
 from advisor.foundation.formatting import count as in_words
 from advisor.foundation.formatting import memory
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
@@ -179,13 +180,7 @@ def fits(
     request = {"input_tokens": context_tokens, "concurrency": concurrency}
     load_case({"model": model, "workload": {"kind": "serving"} | request})
     if context_tokens < 2:
-        raise InputError(
-            "the context is too short",
-            value=context_tokens,
-            allowed="2 tokens or more",
-            remedy="Ask for a longer context, e.g. 8K.",
-            field="context",
-        )
+        raise refusal("context_too_short", value=context_tokens)
     machines = hardware_systems(card, count, catalog, case, together=1)
     if count == 1:
         machines = _alike_once(machines, case)

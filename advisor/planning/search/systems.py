@@ -11,9 +11,9 @@ from advisor.catalog.nodes import node_for, owned_node
 from advisor.catalog.places import chosen
 from advisor.catalog.price_drift import drift_of
 from advisor.catalog.usual_machines import usual_machines
-from advisor.errors import InputError
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
+from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import (
     LOWEST_ASK,
@@ -236,21 +236,9 @@ def check_owned(limits: Constraints) -> None:
         return
     for name in ("providers", "regions", "accelerators"):
         if value := getattr(limits, name):
-            raise InputError(
-                f"limits.{name} does not apply with limits.owned: only owned cards are searched",
-                value=", ".join(value),
-                allowed="cards that you own, or limits on renting",
-                remedy=f"Leave limits.{name} out, or limits.owned.",
-                field=f"limits.{name}",
-            )
+            raise refusal("limit_beside_owned", value=", ".join(value), name=name)
     if limits.price_kind is PriceKind.SPOT:
-        raise InputError(
-            "limits.price_kind does not apply with limits.owned: nothing is rented",
-            value=limits.price_kind.value,
-            allowed="cards that you own, or spot prices",
-            remedy="Leave one of them out.",
-            field="limits.price_kind",
-        )
+        raise refusal("spot_beside_owned", value=limits.price_kind.value)
 
 
 def with_host(systems: Sequence[System], host: Host) -> Sequence[System]:

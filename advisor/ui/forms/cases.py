@@ -9,7 +9,7 @@ from advisor.errors import without_options
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.inputs import Reads, Task
 from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
-from advisor.ui.forms.reading import EXAMPLES, typed_size, used
+from advisor.ui.forms.reading import typed_size, used
 from advisor.ui.forms.rules import NO, OWN, RULES, SHAPE, YES
 
 LABELS: Final = {
@@ -69,7 +69,7 @@ def case_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, An
 def value_of(name: str, inputs: Inputs, numbers: Mapping[str, float | None]) -> object:
     """Return what an input sets in the case; None where it is left open."""
     rules, entered = RULES[name], getattr(inputs, name)
-    if rules.kind in EXAMPLES:
+    if rules.kind.parse:
         number = numbers.get(name)
         if name == "speed":  # the case has the time of one token
             return None if number is None else 1 / number / MILLISECOND

@@ -12,24 +12,11 @@ from advisor.architecture.titles import model_title
 from advisor.errors import InputError
 from advisor.foundation.parsing import parse_amount, parse_duration
 from advisor.foundation.record import record
-from advisor.nouns.inputs import NUMBERS, Network, Reads
+from advisor.nouns.inputs import Network, Reads
 from advisor.ui.forms.inputs import FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.networks import network_named
 from advisor.ui.forms.rules import OWN, RULES, SHAPE, Rules
 
-EXAMPLES: Final = {
-    Reads.COUNT: "a number like 50M or 2e9",
-    Reads.BYTES: "a size like 64GB",
-    Reads.WHOLE: "a whole number",
-    Reads.LENGTH: "a whole number, such as 32768 or 32K",
-    Reads.HOURS: "a time like 24h or 3 days",
-    Reads.USD: "an amount like 500",
-    Reads.MS: "a time like 2 s or 500 ms",
-    Reads.RATE: "a rate like 1.12",
-    Reads.ARRIVALS: "a rate like 10/s or 600/min",
-    Reads.SOUND: "hours like 1000/day or 5000 in 3 days",
-    Reads.PLAIN: "a number like 0.3 or 30%",
-}
 RATE: Final = "requests_per_second"
 SOUND: Final = "audio_hours"
 DAY: Final = "demand_shape"
@@ -61,7 +48,7 @@ def read(inputs: Inputs) -> Reading:
             continue
         if problem := problem_of(inputs, name):
             problems[name] = problem
-        elif RULES[name].kind in EXAMPLES:
+        elif RULES[name].kind.parse:
             numbers[name] = _number(str(getattr(inputs, name)), RULES[name])
     return Reading(numbers, problems)
 
@@ -123,14 +110,14 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
         return model_problem(inputs.model)
     if name == "config":
         return _config_problem(inputs.config)
-    if rules.kind not in EXAMPLES:
+    if rules.kind.parse is None:
         return None
     text = str(getattr(inputs, name))
     try:
         number = _number(text, rules)
     except InputError:
         blank = " or blank" if rules.blank else ""
-        return f"must be {EXAMPLES[rules.kind]}{blank}, not {shown(text)}."
+        return f"must be {rules.kind.example}{blank}, not {shown(text)}."
     if number is not None and not rules.low <= number <= rules.high:
         low, high = (_bound(bound, rules.kind) for bound in (rules.low, rules.high))
         return f"must be {low} to {high}, not {shown(text)}."
@@ -235,7 +222,8 @@ def _number(text: str, rules: Rules) -> float | None:
     if not text and rules.blank:
         return None
     bare = rules.kind is Reads.MS and not text[-1:].isalpha()  # could be seconds
-    return (parse_duration if bare else NUMBERS[rules.kind])(text, field=rules.label)
+    parse = parse_duration if bare else rules.kind.parse
+    return parse(text, field=rules.label) if parse else None
 
 
 def shown(text: str) -> str:

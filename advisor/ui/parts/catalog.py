@@ -8,7 +8,8 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, charts, frames
-from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
+from advisor.compare.cards import Comparison, compare_cards
+from advisor.compare.spread import METRICS, Metric, verdicts
 from advisor.errors import RefreshError
 from advisor.foundation.dates import dated
 from advisor.foundation.units import GIB

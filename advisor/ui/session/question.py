@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from advisor.ui.forms.inputs import DEFAULTS
-from advisor.ui.forms.reading import EXAMPLES, problem_of, shown, value_title
+from advisor.ui.forms.reading import problem_of, shown, value_title
 from advisor.ui.forms.rules import RULES
 from advisor.ui.session.links import (
     FIRST_PAGE,
@@ -106,6 +106,6 @@ def _field(name: str, known: Names | None) -> Field:
         read,
         write,
         title=lambda value: value_title(name, value),
-        keeps_wrong=RULES[name].kind in EXAMPLES,
+        keeps_wrong=RULES[name].kind.parse is not None,
         aliases=ALIASES.get(name, ()),
     )
