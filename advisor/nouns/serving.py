@@ -99,8 +99,7 @@ class Serving(Sized, Techniques):
         networks=WRITING,
         blank="Not stated",
     )
-    """Lengths are log-normal. None: all are equal at a rate of requests, and vary as people's do
-    among users at once."""
+    """Lengths are log-normal. None: they vary as people's do."""
     output_tokens_p95: Length | None = asked(
         "length that 95 % of the answers stay under; then --output-tokens is the mean",
         label="Answer tokens, 95 %",

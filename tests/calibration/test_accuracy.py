@@ -60,9 +60,9 @@ BOUNDS = (
     Bound("loaded_runs", "total_output_tokens_per_s", 215, 15.5, 105, 5),
     # H100 SXM by name, H100 PCIe by speed: an H100 SXM is told faster.
     Bound("doubtful_loads", "total_output_tokens_per_s", 29, 70, 110, 65),
-    Bound("loaded_runs", "tpot_ms", 39, 18.5, 48, 4.5),
+    Bound("loaded_runs", "tpot_ms", 39, 17, 44, 4),
     # Equal prompts of Gemma on one RTX 3090 share a cache that is counted once for each request.
-    Bound("loaded_runs", "ttft_ms", 70, 24, 58, 16.3),
+    Bound("loaded_runs", "ttft_ms", 70, 22, 58, 10),
     Bound("loaded_runs", "latency_ms", 11, 9, 10, 3),
     Bound("serving_vision", "images_per_s", 168, 13, 38, 5),
     Bound("serving_detectors", "images_per_s", 35, 5, 11, 2),

@@ -26,8 +26,11 @@ LONG: dict[str, Any] = {
     "output_tokens": 256,
     "weight_format": "fp8",
     "requests_per_s": 4,
+    "input_tokens_p95": 8192,
 }
 """Prompts 32 times as long as the answers."""
+ALIKE: dict[str, Any] = {"input_tokens": 1024, "input_tokens_p95": 1024}
+"""Prompts of one length."""
 TOKEN_BYTES = 2 * 80 * 8 * 128 * 2
 """Of the cache of Llama 3 70B: keys and values of 80 layers, 8 heads of 128, 2 bytes
 (arXiv:2407.21783, table 3)."""
@@ -52,7 +55,7 @@ def tight() -> Recommendation:
 
 def test_reading_waits_as_distserve_says() -> None:
     """DistServe, arXiv:2401.09670, Eq. 1: D + R D^2 / (2 (1 - R D)); 0.15 s at D = 0.1, R = 5."""
-    work = Serving(requests_per_s=20)
+    work = Serving(requests_per_s=20, **ALIKE)
     assert read_s(work, "mean", 4, step_s=0.1, each_s=0.1) == pytest.approx(0.15)
     assert read_s(work, "mean", 2, step_s=0.1, each_s=0.1) == float("inf")
 
@@ -81,7 +84,7 @@ def simulated(
 @pytest.mark.parametrize(("load", "requests"), [(0.3, 10_000), (0.6, 20_000), (0.9, 150_000)])
 def test_a_simulation_of_the_readers_agrees(load: float, requests: int) -> None:
     number, each_s = 3, 0.4
-    work = Serving(requests_per_s=load * number / each_s)
+    work = Serving(requests_per_s=load * number / each_s, **ALIKE)
     times = simulated(load * number / each_s, number, each_s, 0.0, requests)
     mean = read_s(work, "mean", number, step_s=each_s, each_s=each_s)
     p95 = read_s(work, "p95", number, step_s=each_s, each_s=each_s)
@@ -126,9 +129,9 @@ def test_a_simulation_of_both_pools_agrees_with_the_answer(tight: Recommendation
 
 
 def test_the_cache_of_a_prompt_crosses_the_network(tight: Recommendation) -> None:
-    """2.7 GB over the 400 Gbit/s of each of four cards."""
+    """2.7 GB over the 400 Gbit/s of each card of a replica."""
     pools = pools_of(tight)
-    least = 8192 * TOKEN_BYTES / (4 * 50e9) * 1000
+    least = 8192 * TOKEN_BYTES / (pools.prefill.layout.accelerators * 50e9) * 1000
     assert least <= pools.transfer_ms <= 1.5 * least
     assert pools.instances > 1
 
@@ -141,7 +144,8 @@ def test_two_pools_meet_a_tight_limit_for_less_and_the_answer_says_so(
     assert plain
     assert pools.usd_per_month < plain.expected
     saved = 1 - pools.usd_per_month / plain.expected
-    for words in ("prefill replicas of 4x", "decode replica of 8x", f"they save {percent(saved)}"):
+    readers = f"prefill replicas of {pools.prefill.layout.accelerators}x"
+    for words in (readers, "decode replica of 8x", f"they save {percent(saved)}"):
         assert words in tight.answer
     told = next(item.message for item in tight.advice if item.code == "pools")
     for source in ("DistServe", "Splitwise", "vLLM's own documentation"):

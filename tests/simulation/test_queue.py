@@ -63,6 +63,8 @@ def curve_of(engine: Engine, prompt: int = PROMPT, answer: int = ANSWER) -> Engi
         first_token_s=first[None],
         prompt_extra_s=extra[None],
         slots_per_step=one / occupied,
+        length_s=np.inf * one,
+        steps_ahead=0 * one,
         limit=one * engine.limit,
         need_bytes=0 * one,
         usable_bytes=one,

@@ -28,7 +28,7 @@ from advisor.equations.serving.shared_steps import token_time_variance
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.demand import PEOPLE, ServedModel, ServingLoad
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.terms import shape_widening
@@ -162,8 +162,8 @@ and start together again."""
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
     """Return what a run set: its steps, places of a burst, and no sampling."""
     found: dict[str, float] = {}
-    if cell(row, "gathering_steps"):
-        found["gathering_steps"] = integer(row, "gathering_steps", 1)
+    if (steps := number(row, "gathering_steps")) is not None:
+        found["gathering_steps"] = steps
     if cell(row, "step_tokens"):
         tokens = integer(row, "step_tokens", 1)
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
@@ -355,13 +355,23 @@ def benchmark_times(
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
     if at is not None:
         wave = np.maximum(wave, waves(share=at))
-        later = later + (_token_beyond_s(times, load, candidates, at) if at >= LATE else 0.0)
+        if at >= LATE:
+            later = later + _token_beyond_s(times, load, candidates, at)
+            wave = np.hypot(wave, _prompt_beyond_s(times, load, at))
     met_s = engine.prompts_in_step * times.prompt_service_s * (1 - 1 / requests)
     return BenchmarkTimes(
         first_s=times.ttft_s + engine.template_s + wave + met_s,
         token_s=np.maximum(later, times.decode_step_s),
         whole_s=times.request_latency_s + engine.template_s,
     )
+
+
+def _prompt_beyond_s(times: ServingTimes, load: ServingLoad, at: float) -> Floats:
+    """Return by how much a percentile of the time of a prompt alone exceeds its mean. [s]"""
+    variation = np.where(np.isnan(load.prompt_scv), PEOPLE, load.prompt_scv)
+    variance = variation * np.square(times.length_s)
+    late = gamma_quantile(times.length_s, variance, NormalDist().inv_cdf(at))
+    return np.asarray(late - times.length_s)
 
 
 def _token_beyond_s(
@@ -380,7 +390,7 @@ def _token_beyond_s(
         prompt_s=times.prompt_extra_s,
         rate_per_s=times.requests_per_s / candidates.layout.data * (1 - 1 / requests),
         waited_variance=0.0,
-        prompt_scv=np.where(alike, load.prompt_scv, 1.0),
+        prompt_scv=np.where(alike, load.prompt_scv, PEOPLE),
         arrival_scv=1.0,
         output_tokens=answer / np.where(alike, 1.0, unlike),
     )

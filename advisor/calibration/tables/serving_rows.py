@@ -263,7 +263,10 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
         deployment.served, workload, deployment.candidates, engine.calibration, deployment.engine
     )
     lasts_s = integer(row, "burst_requests", BURST_REQUESTS) / workload.requests_per_s
-    found = queued(curve, arrivals_of(workload, deployment.candidates.layout.data)).strained(
+    arrivals = arrivals_of(workload, deployment.candidates.layout.data)
+    if cell(row, "lengths"):
+        arrivals = replace(arrivals, prompt_scv=0.0)
+    found = queued(curve, arrivals).strained(
         np.array([1.0, steps.low, steps.high]), lasts_s=lasts_s
     )
     at = deployment.percentile

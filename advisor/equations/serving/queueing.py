@@ -167,7 +167,7 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
 
 
 def gated_cycle_s(
-    *, step_s: Floats, prompt_s: Floats, rate_per_s: Floats, prompt_scv: float
+    *, step_s: Floats, prompt_s: Floats, rate_per_s: Floats, prompt_scv: Number
 ) -> tuple[Floats, Floats]:
     r"""Length of the engine's step into which an arrival falls: mean and variance. [s], [s^2]
 
@@ -179,7 +179,7 @@ def gated_cycle_s(
         Mean time that a prompt adds, :math:`E`. [s]
     rate_per_s : ndarray
         Arrivals, :math:`\lambda`. [requests/s]
-    prompt_scv : float
+    prompt_scv : float or ndarray
         Squared coefficient of variation of that time, :math:`C_s`, taken as log-normal.
 
     Notes

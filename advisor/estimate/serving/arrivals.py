@@ -15,7 +15,7 @@ from advisor.equations.serving.bursts import (
 )
 from advisor.equations.serving.queueing import log_normal_scv, state_grid
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.demand import PEOPLE, ServedModel, ServingLoad
 from advisor.estimate.serving.engine_limits import running_sequences
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import Arrivals, EngineCurve, queued, within_limit
@@ -145,6 +145,8 @@ def burst_times(
     )
 
 
+HALF: Final = 0.5
+"""Of the running step, which is still to run when a request arrives."""
 EVALUATED: Final = np.array([1.0, *(part * 2.0**power for power in range(12) for part in (2, 3))])
 """Requests in flight at which an engine is estimated; the states between are interpolated."""
 
@@ -195,6 +197,8 @@ def engine_curves(
         first_token_s=between(times.first_token_s),
         prompt_extra_s=between(times.prompt_extra_s),
         slots_per_step=table(times.prompts_per_step)[:, 0],
+        length_s=table(times.length_s)[:, 0],
+        steps_ahead=np.full(rows, max(engine.gathering_steps - HALF, 0.0)),
         limit=np.where(fits, np.minimum(room, most), 0.0),
         need_bytes=table(times.capacity.high_bytes)[:, 0],
         usable_bytes=table(times.capacity.usable_bytes)[:, 0],
@@ -212,14 +216,14 @@ def arrivals_of(workload: Serving, ranks: Floats) -> Arrivals:
     return Arrivals(
         rate_per_s=workload.requests_per_s / ranks,
         arrival_scv=workload.arrivals.scv,
-        prompt_scv=_spread(workload.input_tokens, workload.input_tokens_p95),
-        answer_scv=_spread(workload.output_tokens, workload.output_tokens_p95),
+        prompt_scv=_spread(workload.input_tokens, workload.input_tokens_p95, unknown=PEOPLE),
+        answer_scv=_spread(workload.output_tokens, workload.output_tokens_p95, unknown=0.0),
         output_tokens=float(workload.output_tokens),
     )
 
 
-def _spread(mean: int, high: int | None) -> float:
-    return 0.0 if high is None else log_normal_scv(ratio=high / mean)
+def _spread(mean: int, high: int | None, *, unknown: float) -> float:
+    return unknown if high is None else log_normal_scv(ratio=high / mean)
 
 
 def under_arrivals(

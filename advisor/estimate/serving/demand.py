@@ -39,6 +39,11 @@ INPUT_DIVIDED_TARGETS: Final = frozenset({"o", "down"})
 """Projections whose inner dimension tensor parallelism divides; otherwise it divides outputs."""
 
 
+PEOPLE: Final = 1.0
+"""Squared coefficient of variation of prompts whose lengths nobody states, as of exponential
+ones."""
+
+
 @record
 class ServingLoad(Columns):
     """Requests in flight in the whole deployment. Fields broadcast."""

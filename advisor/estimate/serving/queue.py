@@ -56,6 +56,11 @@ class EngineCurve:
     """What a prompt adds to the steps that carry it. [s]"""
     slots_per_step: Floats
     """Prompts that one full step carries, under 1 for long ones. One for each row."""
+    length_s: Floats
+    """Part of a prompt's time that grows with its length; the rest starts kernels and reads
+    weights. One for each row. [s]"""
+    steps_ahead: Floats
+    """Steps after the running one that an arrival waits for. One for each row."""
     limit: Floats
     """Most requests in flight. One for each row."""
     need_bytes: Floats
@@ -203,19 +208,23 @@ class _Steps:
     seen_s: Floats
     """Into which an arrival falls, on average. [s]"""
     seen_variance: Floats
+    prompt_scv: Floats
+    """Squared coefficient of variation of what a prompt adds."""
 
 
 def _steps(curve: EngineCurve, arrivals: Arrivals) -> _Steps:
     step, extra = curve.step_s, curve.prompt_extra_s
     longest = step + curve.slots_per_step[:, None] * extra
+    share = np.minimum(curve.length_s[:, None] / np.maximum(extra, 1e-12), 1.0)
+    scv = arrivals.prompt_scv * np.square(share)
     seen, varied = gated_cycle_s(
         step_s=step,
         prompt_s=extra,
         rate_per_s=arrivals.rate_per_s[:, None],
-        prompt_scv=arrivals.prompt_scv,
+        prompt_scv=scv,
     )
     short = np.minimum(1.0, longest / seen)
-    return _Steps(step, extra, longest, seen * short, varied * np.square(short))
+    return _Steps(step, extra, longest, seen * short, varied * np.square(short), scv)
 
 
 def _token_times(
@@ -243,7 +252,7 @@ def _token_times(
     each = token_time_variance(
         **common,
         waited_variance=waited_variance[:, None],
-        prompt_scv=arrivals.prompt_scv,
+        prompt_scv=steps.prompt_scv,
         arrival_scv=arrivals.arrival_scv,
         output_tokens=arrivals.output_tokens,
     )
@@ -274,7 +283,8 @@ def _first_token_times(
     mean = none * alone + (some * later).sum(axis=1)
     square = none * alone**2 + (some * (np.square(later) + spread)).sum(axis=1)
     variance = np.maximum(square - mean**2, 0.0)
-    shift = alone - (curve.prompt_extra_s[:, 0] if arrivals.prompt_scv > 0 else 0.0)
+    varying = np.minimum(curve.length_s, curve.prompt_extra_s[:, 0])
+    shift = alone - (varying if arrivals.prompt_scv > 0 else 0.0)
     above = np.maximum(mean - shift, 1e-9)
     tails = (shift + gamma_quantile(above, variance, SIGMAS[name]) for name in PERCENTILES)
     return mean, variance, tails
@@ -289,7 +299,7 @@ def _prompt_wait(
     that wait is gated service. The places of a step that others can fill weigh the two. Only
     arrivals that find a request wait, and no more requests wait than are in flight (``some``).
     """
-    rate, prompt_scv = arrivals.rate_per_s[:, None], arrivals.prompt_scv
+    rate, prompt_scv = arrivals.rate_per_s[:, None], steps.prompt_scv
     step, extra, seen = steps.plain_s, steps.prompt_s, steps.seen_s
     together = 1 - 1 / np.maximum(curve.slots_per_step[:, None], 1.0)
     work = np.minimum(rate * extra, MOST_READ)
@@ -316,7 +326,8 @@ def _prompt_wait(
     queue = queue / busy
     burst = extra * (arrivals.arrival_scv - 1) / 8 * (1 + 3 * together) / (1 - work)
     rest = together * seen + (1 - together) * step
-    wait = np.maximum(rest / 2 + together * work * seen + queue + burst, 0.0)
+    ahead = curve.steps_ahead[:, None] * step / (1 - work)
+    wait = np.maximum(rest / 2 + ahead + together * work * seen + queue + burst, 0.0)
     varied = steps.seen_variance
     spread = (np.square(rest) + varied) / 12 + varied * (0.5 + work) ** 2
     spread = spread + together * work * seen * extra * (1 + prompt_scv)

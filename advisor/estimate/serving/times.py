@@ -60,6 +60,9 @@ class ServingTimes(Columns):
     """To the first token of a request that waits for no other. [s]"""
     further_prompt_s: Floats
     """What a prompt adds to a step that reads others, too. [s]"""
+    length_s: Floats
+    """Part of a prompt's time that grows with its length: the rest starts kernels and reads
+    weights. [s]"""
     prompt_extra_s: Floats
     """What a prompt adds to the steps that carry it. [s]"""
     prompts_per_step: Floats
@@ -174,6 +177,7 @@ def serving_times(
             np.where(np.isfinite(at_once.mixed_s), time, np.inf) for time in (ttft, tpot, latency)
         )
         requests_per_s = load.concurrency / latency
+        further_s = _further_prompt_s(at_once)
         shares = TokenShares(
             **{
                 item.name: getattr(at_once.decode, item.name) / load.accepted
@@ -189,7 +193,8 @@ def serving_times(
         request_latency_s=latency,
         prompt_service_s=prompt.service_s,
         first_token_s=np.asarray(arrival_s + prompt.first_token_s),
-        further_prompt_s=_further_prompt_s(at_once),
+        further_prompt_s=further_s,
+        length_s=np.where(at_once.steps_per_prompt < 1, further_s, prompt.extra_s),
         prompt_extra_s=np.asarray(prompt.extra_s / layout.pipeline),
         prompts_per_step=np.asarray(layout.pipeline / np.maximum(at_once.steps_per_prompt, 1e-9)),
         requests_per_s=np.asarray(requests_per_s),

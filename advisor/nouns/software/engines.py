@@ -144,8 +144,9 @@ class ServingFacts(Noun):
     routed_request_overhead_s: Seconds = 0.0
     """What each layer of routed experts adds to that time. [s]"""
     gathering_steps: NonNegative = 0.0
-    """Steps of the others for which the scheduler leaves a prompt on average: it collects prompts,
-    or looks for new ones after every few steps only."""
+    """Steps of the others that a prompt waits for on average: half of the running one, the next if
+    the scheduler works ahead, and more if it collects prompts or looks for new ones after every few
+    steps only."""
     template_s: Seconds = 0.0
     """Time of the host to render a chat in a release that reads its template anew each time. [s]"""
     admission_s: Seconds = 0.0
