@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ["GPU_ADVISOR_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "gpu-advisor-no-cache")
 # Prices age, and rankings with them. The tests judge them on this day.
 os.environ["GPU_ADVISOR_TODAY"] = "2026-11-22"
+# As the command line has it: NumPy's threads would only take the other worker's core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What one worker computes for all. The first process of a run makes the folder and removes it.
 if "GPU_ADVISOR_TEST_FILES" not in os.environ:
     FILES = tempfile.TemporaryDirectory(prefix="gpu-advisor-tests-")
@@ -32,7 +34,7 @@ vars(yaml).update(
     safe_load=partial(yaml.load, **FAST), safe_load_all=partial(yaml.load_all, **FAST)
 )
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SLOW = 50
 """Usual tests that take as long as a slow one."""
 

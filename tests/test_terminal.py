@@ -371,7 +371,11 @@ def test_an_abbreviation_keeps_its_capitals_inside_a_sentence() -> None:
     assert "cUDA" not in text
 
 
-def test_a_summary_of_fits_tells_what_a_raised_limit_gives() -> None:
+def test_a_summary_of_fits_tells_what_a_raised_limit_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("advisor.planning.fits.request.short_list", lambda: ["qwen3-235b-a22b"])
+
     def summary(card: str) -> str:
         found = api.fits(card, count=1)
         return words(printed(lambda console: show_fits(console, found)))

@@ -431,11 +431,12 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def damaged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
     """Load a file of the program's own data folder, of which one file is damaged."""
-    mended: list[tuple[Path, Path]] = []
+    mended: dict[Path, Path] = {}
 
     def load(name: str, damage: Callable[[bytes], bytes | None]) -> object:
-        link, source = linked / name, (linked / name).readlink()
-        mended.append((link, source))
+        link = linked / name
+        source = mended.get(link) or link.readlink()
+        mended[link] = source
         link.unlink()
         content = damage(source.read_bytes())
         if content is not None:
@@ -445,7 +446,7 @@ def damaged(linked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         return LOADERS[name]()
 
     yield load
-    for link, source in mended:
+    for link, source in mended.items():
         link.unlink(missing_ok=True)
         link.symlink_to(source)
     monkeypatch.undo()
@@ -503,10 +504,10 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("damage", BROKEN)
 @pytest.mark.parametrize("name", LOADERS)
-def test_a_damaged_file_is_named(damaged: Callable[..., object], name: str, damage: str) -> None:
-    refused(damaged, name, BROKEN[damage])
+def test_a_damaged_file_is_named(damaged: Callable[..., object], name: str) -> None:
+    for how, damage in BROKEN.items():
+        assert refused(damaged, name, damage), how
 
 
 @pytest.mark.parametrize("name", LOADERS)
@@ -578,22 +579,22 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("value", ["1e308", "nan", "-5", "9" * 400, "much"])
 @pytest.mark.parametrize(
     ("name", "column"), [(name, column) for name, columns in NUMBERS.items() for column in columns]
 )
 def test_a_number_that_no_machine_has_is_refused(
-    damaged: Callable[..., object], name: str, column: str, value: str
+    damaged: Callable[..., object], name: str, column: str
 ) -> None:
-    def changed(content: bytes) -> bytes:
+    def changed(content: bytes, value: str) -> bytes:
         rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
         rows[1][rows[0].index(column)] = value
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue().encode()
 
-    message = refused(damaged, name, changed)
-    assert "line " in message
+    for value in ("1e308", "nan", "-5", "9" * 400, "much"):
+        message = refused(damaged, name, functools.partial(changed, value=value))
+        assert "line " in message
 
 
 def replaced(old: str, new: str) -> Callable[[bytes], bytes]:

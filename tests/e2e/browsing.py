@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, ViewportSize, expect
+import contextlib
+from collections.abc import Iterator
+
+from playwright.sync_api import Page, TimeoutError, ViewportSize, expect
 
 CHART = ".js-plotly-plot .main-svg"
 DONE = '[data-test-script-state="notRunning"]'
 """Streamlit's mark of a script that has ended: a click before that may meet a box made anew."""
+WATCH = """() => {
+    window.begun = false;
+    new MutationObserver((_, watch) => { window.begun = true; watch.disconnect(); }).observe(
+        document.querySelector('[data-test-script-state]'),
+        {attributeFilter: ['data-test-script-state']});
+}"""
 LOADING = ':is([data-testid="stSpinner"], [data-testid="stSkeleton"])'
 """Stands where the script still works, or where the browser still fetches the code of a box."""
 ANSWER = "p[role=status] .answer"
@@ -16,6 +25,7 @@ PHONE = (
 )
 NARROW: ViewportSize = {"width": 390, "height": 844}
 """A phone's window: the page goes by the width."""
+BEGIN_MS = 4_000
 FIRST_ANSWER_MS = 60_000
 """The first visitor of a server waits until everything is imported and read."""
 
@@ -25,6 +35,21 @@ def settle(page: Page) -> None:
     page.get_by_role("heading", level=1).wait_for(timeout=FIRST_ANSWER_MS)
     page.wait_for_selector(DONE, timeout=FIRST_ANSWER_MS)
     page.wait_for_selector(LOADING, state="detached", timeout=FIRST_ANSWER_MS)
+
+
+@contextlib.contextmanager
+def a_run(page: Page) -> Iterator[None]:
+    """Wait until what is done to a whole page has begun a run of its script, and the run's end.
+
+    Right after a click the script has not begun: a page that seems whole is about to change. The
+    browser may hear of begin and end of a short run at once; then nothing is seen of it.
+    """
+    settle(page)
+    page.evaluate(WATCH)
+    yield
+    with contextlib.suppress(TimeoutError):
+        page.wait_for_function("window.begun", timeout=BEGIN_MS)
+    settle(page)
 
 
 def open_page(page: Page, url: str) -> None:
@@ -48,19 +73,21 @@ def unbroken(sentence: str) -> str:
 def unfold(page: Page, *names: str) -> None:
     """Open expanders one by one: each runs the script anew, which could swallow the next click."""
     for name in names:
-        page.get_by_text(name, exact=True).click()
-        settle(page)
+        with a_run(page):
+            page.get_by_text(name, exact=True).click()
 
 
 def fill(page: Page, label: str, text: str) -> None:
-    """Type into a box and commit it."""
+    """Type into a box of a whole page and commit it."""
+    settle(page)
     field = page.get_by_label(label, exact=True)
     field.fill(text)
     field.press("Enter")
 
 
 def choose(page: Page, label: str, text: str, option: str | None = None) -> None:
-    """Choose an option of a box by typing part of it."""
+    """Choose an option of a box by typing part of it; while the script runs it may be lost."""
+    settle(page)
     box = page.get_by_role("combobox", name=label).first
     box.click()
     box.fill(text)

@@ -92,10 +92,9 @@ def test_a_case_file_gives_the_answer_of_python(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_flags_give_the_answer_of_python(name: str) -> None:
-    done = run("recommend", *FLAGS[name], "--json")
-    assert done.returncode == 0, done.stderr
-    assert without_case(done.stdout) == without_case(by_python(name).to_json())
+def test_flags_give_the_answer_of_python(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recommend", *FLAGS[name], "--json"]) == 0
+    assert without_case(capsys.readouterr().out) == without_case(by_python(name).to_json())
 
 
 def test_the_real_config_file_gives_the_answer_of_the_preset(tmp_path: Path) -> None:
@@ -129,23 +128,10 @@ def test_the_real_config_file_gives_the_answer_of_the_preset(tmp_path: Path) -> 
     assert file_plan.cost == preset_plan.cost
 
 
-def test_estimate_has_the_fields_of_the_contract() -> None:
-    done = run(
-        *[
-            "estimate",
-            "--model",
-            "llama-3.1-8b",
-            "--task",
-            "lora",
-            "--tokens",
-            "50M",
-            "--accelerator",
-            "h100-sxm",
-        ],
-        *["--count", "8", "--json"],
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+def test_estimate_has_the_fields_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "estimate --model llama-3.1-8b --task lora --tokens 50M --accelerator h100-sxm"
+    assert main([*line.split(), "--count", "8", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
     assert answer["parameters"]["total"] == 8_030_261_248
     names = [
         "weights",

@@ -9,7 +9,15 @@ from playwright.sync_api import Page, expect
 
 from advisor.api import fleet_report, plan_fleet, quick_portfolio
 from advisor.ui.session.links import packed
-from tests.e2e.browsing import CHART, follow, open_page, settle, unbroken, width_beyond_the_window
+from tests.e2e.browsing import (
+    CHART,
+    a_run,
+    follow,
+    open_page,
+    settle,
+    unbroken,
+    width_beyond_the_window,
+)
 
 STATUS = "p[role=status]"
 
@@ -19,8 +27,8 @@ def test_a_person_plans_a_machine_for_the_home_and_saves_the_report(
 ) -> None:
     open_page(page, app_url)
     follow(page, "Fleet")
-    page.get_by_text("At home: fine-tune one model and run another", exact=True).click()
-    settle(page)
+    with a_run(page):
+        page.get_by_text("At home: fine-tune one model and run another", exact=True).click()
     budget = page.get_by_role("spinbutton", name="Budget for machines (USD)")
     budget.fill("3000")
     budget.press("Enter")
@@ -48,8 +56,8 @@ GROUPS = (
 def test_a_person_asks_for_a_group_and_then_another(page: Page, app_url: str) -> None:
     open_page(page, f"{app_url}/fleet")
     for ask, label, people, budget in GROUPS:
-        page.get_by_text(label, exact=True).click()
-        settle(page)
+        with a_run(page):
+            page.get_by_text(label, exact=True).click()
         for name, value in (("People", people), ("Budget for machines (USD)", budget)):
             box = page.get_by_role("spinbutton", name=name)
             box.fill(str(value))

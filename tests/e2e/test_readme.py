@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import advisor
+from advisor.cli import main
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LONG = ("probe", "sweep", "web")
@@ -31,7 +31,10 @@ def commands(root: Path, program: str) -> list[list[str]]:
     return found
 
 
-def test_every_command_of_the_readme_runs(root: Path) -> None:
+def test_every_command_of_the_readme_runs(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
     shown = commands(root, "gpu-advisor")
     assert {words[1] for words in shown} == {
         "recommend",
@@ -48,16 +51,10 @@ def test_every_command_of_the_readme_runs(root: Path) -> None:
     }
     for words in shown:
         extra = ["--help"] if words[1] in LONG else []
-        done = subprocess.run(
-            [sys.executable, "-m", "advisor", *words[1:], *extra],
-            capture_output=True,
-            text=True,
-            cwd=root,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
-        assert done.stdout.strip()
+        code = main([*words[1:], *extra])
+        said = capsys.readouterr()
+        assert code == 0, f"{' '.join(words)}\n{said.err}"
+        assert said.out.strip()
 
 
 def test_the_two_commands_of_the_readme_are_make_targets(root: Path) -> None:

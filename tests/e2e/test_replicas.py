@@ -90,9 +90,9 @@ def test_a_page_outlives_its_replica(
     [cookie] = [item for item in page.context.cookies() if item.get("name") == "gpu_advisor"]
     home = replicas.of(f"gpu_advisor={cookie.get('value')}")
 
-    replicas.processes[home].kill()
-    replicas.processes[home].wait()
-    page.wait_for_timeout(500)
+    with page.expect_websocket(timeout=60_000):  # to the other replica
+        replicas.processes[home].kill()
+        replicas.processes[home].wait()
     page.wait_for_selector(CONNECTED, state="attached", timeout=60_000)
     settle(page)
 

@@ -233,10 +233,11 @@ class Server:
         self.process.wait()
 
 
-@pytest.fixture
-def server(root: Path, tmp_path: Path) -> Iterator[Server]:
-    """A server of this test alone."""
-    found = Server(root / "app.py", tmp_path / "server.log", free_port())
+@pytest.fixture(scope="module")
+def server(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that tests may kill; each leaves it running."""
+    log = tmp_path_factory.mktemp("mortal") / "server.log"
+    found = Server(root / "app.py", log, free_port())
     found.start()
     yield found
     found.kill()

@@ -11,6 +11,7 @@ from advisor import api, frames
 from tests.e2e.browsing import (
     ANSWER,
     NARROW,
+    a_run,
     choose,
     fill,
     open_answer,
@@ -134,11 +135,11 @@ def test_four_saved_questions_stand_side_by_side_and_a_fifth_is_refused(
     for tokens in ("10M", "20M", "40M", "80M"):
         fill(page, "Tokens", tokens)
         expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned(tokens)))
-        settle(page)
-        page.get_by_role("button", name="Save").first.click()
-        page.get_by_role("button", name="Save this question").click()
+        with a_run(page):
+            page.get_by_role("button", name="Save").first.click()
+        with a_run(page):
+            page.get_by_role("button", name="Save this question").click()
         expect(page.get_by_text("This question is saved.")).to_be_visible()
-        settle(page)
         page.keyboard.press("Escape")
     fill(page, "Tokens", "160M")
     expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned("160M")))

@@ -1,5 +1,6 @@
 """Nineteen written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,17 @@ FILE = Path(__file__).resolve().parent.parent / "golden" / "fleets.yaml"
 PORTFOLIOS: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 
 
+@cache
+def planned(name: str) -> FleetPlan:
+    return plan_fleet(PORTFOLIOS[name]["portfolio"], alternatives=False)
+
+
 @pytest.mark.parametrize("name", PORTFOLIOS)
 def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
     row = PORTFOLIOS[name]
     expected = row["expect"]
 
-    plan = plan_fleet(row["portfolio"], alternatives=False)
+    plan = planned(name)
 
     told = f"{row['why']}\n{plan.sentence}"
     bought = {item.key for item in plan.purchases if not item.committed}
@@ -100,8 +106,8 @@ def test_a_plan_of_several_kinds_says_what_one_kind_would_cost() -> None:
 
 def test_who_keeps_the_computers_of_an_organisation_is_paid() -> None:
     """22 USD a month for each, at 8 % a year; at home nobody is."""
-    row = PORTFOLIOS["an office without a server room"]["portfolio"]
-    office = plan_fleet(row, alternatives=False)
+    name = "an office without a server room"
+    office, row = planned(name), PORTFOLIOS[name]["portfolio"]
     home = plan_fleet({**row, "owning": {"staff_usd_per_machine_month": 0}}, alternatives=False)
 
     assert 36 * 22 * 0.85 < office.total_usd - home.total_usd < 36 * 22
@@ -109,7 +115,7 @@ def test_who_keeps_the_computers_of_an_organisation_is_paid() -> None:
 
 def test_a_plan_that_leaves_work_out_says_what_would_let_it_all_be_done() -> None:
     row = PORTFOLIOS["too little power"]
-    plan = plan_fleet(row["portfolio"], alternatives=False)
+    plan = planned("too little power")
     assert "with more power." in plan.sentence
 
     # Without a limit of power, the same work needs no help.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,16 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def desktop() -> Fits:
     return advisor.fits("rtx-4090", count=1)
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Shorten the list of models that are judged to those that a test asks about."""
+
+    def only(*presets: str) -> None:
+        monkeypatch.setattr("advisor.planning.fits.request.short_list", lambda: presets)
+
+    return only
 
 
 def model(fits: Fits, preset: str) -> ModelFit:
@@ -154,7 +166,8 @@ def test_more_cards_never_lose_a_model(desktop: Fits) -> None:
         assert order.index(model(several, item.preset).verdict) <= order.index(item.verdict)
 
 
-def test_models_with_a_short_context_are_judged_by_their_own() -> None:
+def test_models_with_a_short_context_are_judged_by_their_own(listed: Callable[..., None]) -> None:
+    listed("phi-4", "llama-3.1-8b")
     fits = advisor.fits("h100-sxm", context_tokens=65_536)
     # Phi-4 was trained for 16,384 positions.
     assert model(fits, "phi-4").context_tokens == 16_384
@@ -167,8 +180,9 @@ def test_longest_takes_the_chord_of_the_first_bracket_that_ends_too_high() -> No
     assert longest(np.array([1.0, 101.0, 301.0]), needs, 40.0).tolist() == [201.0, 0.0, 301.0]
 
 
-def test_a_mac_whose_limit_is_raised_says_so_and_how() -> None:
+def test_a_mac_whose_limit_is_raised_says_so_and_how(listed: Callable[..., None]) -> None:
     """117 GiB of weights stood under "Each card has 96 GiB"."""
+    listed("qwen3-235b-a22b")
     found = advisor.fits("apple-m4-max", count=1)
     served = model(found, "qwen3-235b-a22b").served
     assert found.memory_bytes == 96 * GIB
@@ -189,10 +203,11 @@ def test_mistakes_are_told() -> None:
         advisor.fits("rtx-4090", count=0)
 
 
-def test_several_sequences_name_the_weights_that_they_need() -> None:
+def test_several_sequences_name_the_weights_that_they_need(listed: Callable[..., None]) -> None:
     """Fifty caches of 8,192 tokens, each 2 x 48 layers x 4 heads x 128 x 2 bytes, are 37.5 GiB:
     beside 56.9 GiB of weights in bf16 no card of 80 GiB has room, beside half of that it has."""
-    found = model(advisor.fits("h100-sxm", concurrency=50), "qwen3-30b-a3b")
+    listed("qwen3-30b-a3b")
+    [found] = advisor.fits("h100-sxm", concurrency=50).models
     assert found.served.weight_format == "bf16"
     assert found.context_together.endswith(" (fp8)")
 
@@ -217,9 +232,10 @@ def test_of_models_that_do_not_fit_the_nearest_miss_comes_first(desktop: Fits) -
     ],
 )
 def test_only_methods_that_software_offers_on_the_card_are_told(
-    card: str, lacks: set[FineTuningMethod]
+    card: str, lacks: set[FineTuningMethod], listed: Callable[..., None]
 ) -> None:
-    found = {item.method for item in model(advisor.fits(card, count=1), "llama-3.2-3b").trained}
+    listed("llama-3.2-3b")
+    found = {item.method for item in advisor.fits(card, count=1).models[0].trained}
     assert found == {*FineTuningMethod} - lacks
     case = tune("llama-3.2-3b", method="qlora", tokens=5e6)
     owned = {"owned": [{"accelerator": card, "count": 1}]}

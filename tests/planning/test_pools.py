@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import advisor
 from advisor import api
+from advisor.cli import main
 from advisor.errors import InputError
 from advisor.foundation.formatting import percent
 from advisor.nouns.software.tools import known_tools
@@ -19,7 +20,6 @@ from advisor.nouns.workload import Serving
 from advisor.planning.pools import read_s
 from advisor.planning.results import Pools, Recommendation, Rejection
 from tests.cases import serve
-from tests.command_line import process
 
 LONG: dict[str, Any] = {
     "input_tokens": 8192,
@@ -295,10 +295,12 @@ def test_users_send_what_the_ordinary_plan_answers() -> None:
     assert rate == pytest.approx(64 / seconds, rel=0.1)
 
 
-def test_the_command_line_says_the_same(tight: Recommendation) -> None:
+def test_the_command_line_says_the_same(
+    tight: Recommendation, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = "recommend --model llama-3.1-70b --task serve --requests-per-second 4 --input-tokens 8K"
     limits = "--output-tokens 256 --weights fp8 --max-ttft-ms 2000 --max-tpot-ms 20"
     card = "--accelerator h100-sxm --disaggregated yes"
-    done = process(*words.split(), *limits.split(), *card.split())
+    assert main([*words.split(), *limits.split(), *card.split()]) == 0
     before, words, _ = tight.answer.partition(" prefill replicas of 4x")
-    assert f" {before.split()[-1]}{words}" in " ".join(done.stdout.split())
+    assert f" {before.split()[-1]}{words}" in " ".join(capsys.readouterr().out.split())

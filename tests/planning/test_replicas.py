@@ -166,7 +166,7 @@ def test_no_number_of_replicas_on_any_offer_is_cheaper(case: dict[str, Any]) -> 
     assert cost.rent_usd is not None
     # Plans are ranked by what their price may be today.
     most = cost.rent_usd.high * cost.price_may_be
-    assert most <= 1.01 * brute_force(asked, advisor.load_catalog())
+    assert most <= 1.01 * brute_force(asked, advisor.load_catalog(), up_to=1.1 * most) < np.inf
 
 
 @cache
@@ -183,8 +183,11 @@ def divisions(
     return LayoutArrays.stack(layouts), np.array(instances, dtype=int)
 
 
-def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
-    """Least rent of a month: every offer, every number of instances, every division. [USD]"""
+def brute_force(content: dict[str, Any], catalog: Catalog, *, up_to: float) -> float:
+    """Least rent of a month: every offer, every number of instances, every division. [USD]
+
+    Infinite if it is above ``up_to``: what costs more is not looked at.
+    """
     asked = prepared(advisor.load_case(content), catalog)
     case, catalog = asked.case, asked.catalog
     model, calibration = asked.architecture, asked.calibration
@@ -219,6 +222,13 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         form = WEIGHT_FORMATS[name]
         constants = calibration.under(engine_of(tool, card, calibration))
         kernels, _ = constants.served_kernels(card, form)
+        slowest = spreads.of(card, precision=name, count=1).high
+        # An unproven card has to give the expected rate at the high end of its range.
+        usd *= 1.0 if spreads.proven(card) else slowest
+        looked_at = usd <= up_to
+        if not looked_at.any():
+            return float("inf")
+        layouts, machine, usd = layouts.take(looked_at), machine[looked_at], usd[looked_at]
         served = ServedModel.of(
             model,
             weight_format=form,
@@ -227,7 +237,6 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         compute = compute_format(card, form)
         hardware = HardwareArrays.stack([(card, node, kernels, compute) for node in rents])
         candidates = Candidates(layouts, hardware.take(machine))
-        slowest = spreads.of(card, precision=name, count=1).high
         if work.requests_per_s is None:
             times = serving_times(served, ServingLoad.of(work), candidates, constants)
             later, first, met = times.tpot_s, times.ttft_s, times.feasible
@@ -244,9 +253,7 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         first = np.maximum(first * high, queues[1]) * 1e3
         met &= later <= (limits.max_tpot_ms or np.inf)
         met &= first <= (limits.max_ttft_ms or np.inf)
-        # An unproven card has to give the expected rate at the high end of its range.
-        doubt = 1.0 if spreads.proven(card) else slowest
-        return doubt * float(min(usd[met], default=np.inf))
+        return float(min(usd[met], default=np.inf))
 
     # Most offers differ in nothing but place and price.
     rents: dict[str, dict[Node, float]] = {}
