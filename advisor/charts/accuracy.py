@@ -65,7 +65,6 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
         height=HEIGHT,
         x=log_axis(theme, measured, low, high, ticks),
         y=log_axis(theme, "Predicted", low, high, ticks),
-        clickmode="event+select",
     )
 
 

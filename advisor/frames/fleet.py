@@ -26,7 +26,7 @@ def use_table(plan: FleetPlan) -> Rows:
             "Machine": machine.title,
             "Most at a time": str(max(machine.count)),
             **{name: percent(machine.by_workload.get(name, 0.0)) for name in names},
-            "Free": percent(max(0.0, 1 - sum(machine.by_workload.values()))),
+            "Free, of a week": percent(max(0.0, 1 - sum(machine.by_workload.values()))),
         }
 
 

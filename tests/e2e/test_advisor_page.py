@@ -22,6 +22,8 @@ from tests.e2e.browsing import (
     width_beyond_the_window,
 )
 
+CHARTS = "[...document.querySelectorAll('.js-plotly-plot')]"
+DATA = "chart => JSON.stringify([chart.data, chart.ariaLabel])"
 COUNT_ANSWERS = """
 window.mostAnswers = 0
 new MutationObserver(() => {
@@ -191,3 +193,17 @@ def test_a_chart_is_saved_as_svg_or_png(page: Page, app_url: str) -> None:
             button.click()
         assert saved.value.suggested_filename == f"gpu-advisor-cost-time.{ending}"
         assert saved.value.path().read_bytes().startswith(begins)
+
+
+def test_a_changed_input_is_drawn_into_the_same_charts(page: Page, app_url: str) -> None:
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    open_answer(page, app_url)
+    page.wait_for_function(f"{CHARTS}.length === 2")
+    page.evaluate(f"window.kept = {CHARTS}; window.drawn = kept.map({DATA})")
+
+    fill(page, "Tokens", "200M")
+    expect(page.locator(ANSWER)).to_have_text(unbroken(fine_tune(tokens=200e6).answer))
+    page.wait_for_function(f"drawn.every((before, at) => before !== ({DATA})(kept[at]))")
+    assert page.evaluate(f"{CHARTS}.map((chart, at) => chart === kept[at])") == [True, True]
+    assert len([url for url in fetched if "plotly" in url.lower()]) == 1

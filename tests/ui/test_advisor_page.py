@@ -15,6 +15,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
 from tests.cases import tune
 from tests.ui import factory
+from tests.ui.drawn import charts_of
 from tests.ui.seen import seen
 from tests.ui.test_one_case import opened, text
 
@@ -42,7 +43,7 @@ def test_the_page_opens_with_an_answer(page: AppTest) -> None:
     assert headline(page) == L40S
     assert [item.value for item in page.metric] == ["10 h", "$10", "29 GiB"]
     assert "8–13 h: 8 of 10 comparable measured runs fell in it" in texts(page)
-    assert len(page.get("plotly_chart")) == 2
+    assert len(charts_of(page)) == 2
     assert not page.error
     assert not page.warning
 
@@ -72,7 +73,7 @@ def test_plan_cards_name_price_provider_region_and_date(page: AppTest) -> None:
 def test_charts_have_text_alternatives(page: AppTest) -> None:
     page.run()
 
-    first, second = (item.proto.alt for item in page.get("plotly_chart"))
+    first, second = (item.alt for item in charts_of(page))
     assert "Cheapest: 1x NVIDIA L40S, 10 h, $10" in first
     assert "29 GiB (up to 32) of 45.0 GiB usable" in second
 
@@ -241,7 +242,7 @@ def test_a_link_without_an_answer_shows_its_own_question(root: Path) -> None:
     assert problem.startswith("Prompt tokens exceeds the model's context. Allowed: at most 512")
     assert "The answer is for" not in problem
     assert not page.metric
-    assert not page.get("plotly_chart")
+    assert not charts_of(page)
     assert page.session_state["in_prompt"] == "600"
     assert {name: page.query_params[name] for name in asked} == asked
 
@@ -481,9 +482,9 @@ def test_charts_follow_the_theme(page: AppTest, theme: str) -> None:
     page.context = {"theme": theme}
     page.run()
 
-    [first, _] = page.get("plotly_chart")
+    [first, _] = charts_of(page)
     background = {"light": "#FFFFFF", "dark": "#171614"}[theme]
-    assert f'"paper_bgcolor":"{background}"' in first.proto.spec.replace(" ", "")
+    assert f'"paper_bgcolor":"{background}"' in first.spec.replace(" ", "")
 
 
 def test_page_and_python_give_the_same_answer(root: Path) -> None:
@@ -498,7 +499,7 @@ def test_page_and_python_give_the_same_answer(root: Path) -> None:
 
 def test_scaling_is_drawn_when_opened(page: AppTest) -> None:
     page.run()
-    before = len(page.get("plotly_chart"))
+    before = len(charts_of(page))
     page.session_state["scaling"] = True
     page.run()
     # The cheapest plan is one card of a market that states no network.
@@ -507,7 +508,7 @@ def test_scaling_is_drawn_when_opened(page: AppTest) -> None:
     plan.set_value(next(name for name in plan.options if name.startswith("Fastest"))).run()
 
     assert not page.exception
-    assert len(page.get("plotly_chart")) == before + 1
+    assert len(charts_of(page)) == before + 1
     page.session_state["scaling_table"] = True
     page.run()
     assert page.table[0].value["Efficiency"].tolist()[0] == "100\u00a0%"

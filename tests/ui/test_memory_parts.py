@@ -11,6 +11,7 @@ from advisor import charts, frames
 from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import Curve, CurvePoint
 from advisor.foundation.quantities import Evidence, Range
+from tests.ui.drawn import charts_of
 from tests.ui.seen import seen
 from tests.ui.test_one_case import opened
 
@@ -115,12 +116,12 @@ def test_a_card_that_is_too_small_gets_its_ways_out() -> None:
 
 def test_batch_and_length_are_drawn_when_asked_for(page: AppTest) -> None:
     page.selectbox(key="in_task").set_value("qlora").run()
-    before = len(page.get("plotly_chart"))
+    before = len(charts_of(page))
     page.session_state["curves"] = True
     page.run()
 
     assert not page.exception
-    alts = [item.proto.alt for item in page.get("plotly_chart")][before:]
+    alts = [item.alt for item in charts_of(page)][before:]
     assert len(alts) == 2
     assert "The largest micro-batch that fits is about" in alts[0]
     assert "The longest sequence that fits has about" in alts[1]
@@ -128,12 +129,12 @@ def test_batch_and_length_are_drawn_when_asked_for(page: AppTest) -> None:
 
 def test_a_model_that_fits_shows_how_far_its_context_goes(root: Path) -> None:
     page = AppTest.from_file(str(root / "advisor/ui/pages/fits.py"), default_timeout=60).run()
-    own = page.get("plotly_chart")[-1].proto.alt  # the question's model without being asked
+    own = charts_of(page)[-1].alt  # the question's model without being asked
     # Q8_0 leaves 15.7 GiB for 32 layers x 8 heads x 128 x 2 x 2 bytes a token: 128,000 at most.
     assert "The longest context that fits has about 12" in own
     page.selectbox(key="fits_context_model").set_value("mistral-small-24b").run()
 
     assert not page.exception
-    other = page.get("plotly_chart")[-1].proto.alt
+    other = charts_of(page)[-1].alt
     assert "The longest context that fits has about" in other
     assert other != own

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
+import plotly
 import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,8 +17,10 @@ import advisor
 from advisor.foundation.formatting import duration, memory
 from advisor.foundation.units import HOUR_S
 from advisor.ui.forms.inputs import DEFAULTS
+from advisor.ui.parts.chart_view import BROWSER, PLOTLY
 from advisor.ui.session.saved import inputs_spelled, spelled
 from tests.cases import tune
+from tests.ui.drawn import charts_of
 from tests.ui.seen import seen
 
 ROOT = Path(advisor.__file__).parents[1]
@@ -148,17 +152,26 @@ def test_what_if_is_computed_for_the_first_plan_when_opened() -> None:
 
 @pytest.mark.parametrize("name", ["advisor", "fits", "rent_or_buy", "catalog", "accuracy"])
 def test_every_chart_of_a_page_is_one_that_plotly_accepts(name: str) -> None:
-    charts = opened(name, {}).get("plotly_chart")
+    charts = charts_of(opened(name, {}))
     assert charts
     for chart in charts:
-        figure = go.Figure(json.loads(chart.proto.spec))  # checks every property
+        figure = go.Figure(json.loads(chart.spec))  # checks every property
         assert figure.data
-        assert "500m" not in chart.proto.spec
+        assert "500m" not in chart.spec
+
+
+def test_figures_are_drawn_by_the_release_that_checks_them() -> None:
+    release = re.compile(r"plotly\.js .*v([\d.]+)")
+    checks = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    heads = [path.read_text(encoding="utf-8")[:200] for path in (checks, BROWSER / PLOTLY)]
+    [checked, drawn] = [found[1] for found in map(release.search, heads) if found]
+    assert checked == drawn
+    assert drawn in PLOTLY  # a browser keeps the file for as long as its name stands
 
 
 def test_cents_are_written_as_dollars() -> None:
     page = opened("rent_or_buy", {"card": "rtx-3090"})
-    ticks = [json.loads(item.proto.spec)["layout"]["xaxis"] for item in page.get("plotly_chart")]
+    ticks = [json.loads(item.spec)["layout"]["xaxis"] for item in charts_of(page)]
     assert "$.2f" in {axis.get("tickformat") for axis in ticks}
 
 

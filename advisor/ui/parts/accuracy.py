@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, charts, frames
-from advisor.ui.parts.chart_view import TABLE_PX, chart_config, theme
+from advisor.ui.parts.chart_view import TABLE_PX, draw
 from advisor.ui.parts.widgets import behind, box, csv_button
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -19,8 +19,8 @@ QUANTITY_PX: Final = 340
 WORST: Final = 8
 FEW: Final = 5
 """Below this number of groups, a median says little."""
-ONE, CLICKED = "accuracy_one", "accuracy_clicked"
-"""Session's keys of the measurement that is open, and of the point that was last clicked."""
+ONE: Final = "accuracy_one"
+"""Session's key of the measurement that is open."""
 HEADLINES: Final = ("tokens_per_s_per_accelerator", "peak_memory_gib", "tpot_ms", "ttft_ms")
 
 
@@ -109,16 +109,7 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
         )
     )
     frame = frames.accuracy_frame(shown)
-    figure = charts.accuracy_chart(frame, quantity=title, theme=theme())
-    drawn = st.plotly_chart(
-        figure,
-        theme=None,
-        key=f"accuracy_chart_{quantity}_{task}_{card}",
-        config=chart_config("accuracy"),
-        alt=figure.alt,
-        on_select="rerun",
-        selection_mode="points",
-    )
+    clicked = draw(charts.accuracy_chart, frame, key="accuracy", clicks=True, quantity=title)
     csv_button("accuracy", frame)
     by_task = frames.accuracy_by_task(shown)
     if len(by_task) > 1:
@@ -127,8 +118,9 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
     st.header("Farthest off", anchor=False)
     worst = frames.farthest_off(shown, most=WORST)
     text_table(frames.runs_table(worst))
-    picked = [point["customdata"] for point in drawn.selection["points"] if "customdata" in point]
-    _one(shown, worst, picked)
+    if isinstance(clicked, int) and clicked < len(shown):
+        st.session_state[ONE] = shown[clicked].row.id
+    _one(shown, worst)
 
 
 def _matches(run: api.PublishedRun, task: str, card: str | None) -> bool:
@@ -147,19 +139,10 @@ def _untested(what: str, others: Sequence[str]) -> str:
     return f"{text} Ranges there reflect assumptions, not measured runs."
 
 
-def _one(
-    shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun], picked: Sequence[object]
-) -> None:
-    """Open one measurement: the point that was clicked, or one of a list."""
+def _one(shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun]) -> None:
+    """Open one measurement of a list, which a click on its point chooses as well."""
     st.header("One measurement", anchor=False)
     names = {run.row.id: run for run in (*worst, *shown)}
-    position = picked[0] if picked else None
-    if isinstance(position, list):
-        position = position[0]
-    clicked = shown[int(position)].row.id if isinstance(position, int | float) else None
-    if clicked and clicked != st.session_state.get(CLICKED):
-        st.session_state[ONE] = clicked
-    st.session_state[CLICKED] = clicked
     if ONE in st.session_state and st.session_state[ONE] not in names:
         st.session_state[ONE] = None
 

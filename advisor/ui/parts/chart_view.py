@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import streamlit as st
+from streamlit.components.v1 import declare_component
 
 from advisor import api, charts, frames
 from advisor.ui.parts.widgets import csv_button
@@ -20,38 +22,35 @@ TABLE_PX: Final = 420
 
 WINDOW_KEY: Final = "follow_window"
 """Of the element that watches theme and width; ``page.css`` hides it."""
-WATCH_WINDOW: Final = """
-let asked = null  // once for each theme and width, so that no difference asks for ever
-export default function ({ data, setStateValue, setTriggerValue }) {
-  const app = document.querySelector('[data-testid="stApp"]')
-  const look = () => {
-    const [red, green, blue] = getComputedStyle(app).backgroundColor.match(/\\d+/g).map(Number)
-    const type = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 127 ? "light" : "dark"
-    const narrow = window.innerWidth <= data.most
-    if (type === data.drawn && narrow === data.narrow) { asked = null; return }
-    const seen = `${type} ${narrow}`
-    if (seen === asked) return
-    asked = seen
-    if (narrow !== data.narrow) setStateValue("narrow", narrow)
-    if (type !== data.drawn) setTriggerValue("switched", type)
-  }
-  const observer = new MutationObserver(look)
-  observer.observe(app, { attributes: true, attributeFilter: ["class"] })
-  window.addEventListener("resize", look)
-  look()
-  return () => { observer.disconnect(); window.removeEventListener("resize", look) }
-}
-"""
+BROWSER: Final = Path(__file__).parents[1] / "browser"
+WATCH: Final = st.components.v2.component(
+    WINDOW_KEY, js=ONE_ENTRY + (BROWSER / "window.js").read_text()
+)
+PLOTLY: Final = "plotly-cartesian-4.1.1.min.js"
+"""The part of Plotly with two axes, as its npm package plotly.js-cartesian-dist-min has it."""
+CHART: Final = st.components.v2.component(
+    "chart", js=(BROWSER / "chart.js").read_text(), isolate_styles=False
+)
+"""Streamlit's own chart is another node for other data: every input would mount it anew."""
+
+
+@st.cache_resource(show_spinner=False)
+def plotly_path() -> str:
+    """Return where the server has Plotly, below the address of all components."""
+    return f"{declare_component('browser', path=BROWSER).name}/{PLOTLY}"
 
 
 def follow_window() -> None:
-    """Run the page anew as soon as the theme or the kind of width changes: charts have both."""
-    watch = st.components.v2.component(WINDOW_KEY, js=ONE_ENTRY + WATCH_WINDOW)
+    """Run the page anew as soon as the theme or the kind of width changes: charts have both.
+
+    Meanwhile, the browser fetches Plotly.
+    """
     with st.container(key=WINDOW_KEY):
         drawn = {"drawn": st.context.theme.type, "narrow": on_phone(), "most": PHONE_PX}
-        watch(
+        WATCH(
             key=WINDOW, data=drawn, on_switched_change=lambda: None, on_narrow_change=lambda: None
         )
+        CHART(key="plotly", data={"plotly": plotly_path()})
 
 
 def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
@@ -83,10 +82,26 @@ def chart_config(name: str) -> dict[str, object]:
     }
 
 
-def draw(chart: Callable[..., charts.Figure], *data: object, key: str, **more: object) -> None:
-    """Draw a chart as the reader's theme and window have it; its words are for who cannot see."""
+def draw(
+    chart: Callable[..., charts.Figure],
+    *data: object,
+    key: str,
+    clicks: bool = False,
+    **more: object,
+) -> object:
+    """Draw a chart as the reader's theme and window have it; its words are for who cannot see.
+
+    Return what belongs to a point that was just clicked, where ``clicks`` are asked for.
+    """
     figure = chart(*data, theme=theme(), **more)
-    st.plotly_chart(figure, theme=None, key=key, config=chart_config(key), alt=figure.alt)
+    drawn = {
+        "figure": figure.to_json(validate=False),
+        "alt": figure.alt,
+        "config": chart_config(key),
+        "clicks": clicks,
+        "plotly": plotly_path(),
+    }
+    return CHART(key=key, data=drawn, on_clicked_change=lambda: None).clicked
 
 
 def table_below(

@@ -15,7 +15,7 @@ PUBLIC: Final = "GPU_ADVISOR_PUBLIC"
 NO: Final = frozenset({"", "0", "no", "false", "off"})
 COLLECT_AFTER: Final = 100_000
 """New objects between two rounds of the garbage collector: an answer's go after it."""
-SWEPT_S: Final = 60.0
+SWEPT_S: Final = 300.0
 _SWEPT: Final[dict[int, float]] = {}
 MOST_UPLOADS: Final = 2
 """Files that a session keeps: one that a page reads and one that arrives meanwhile."""

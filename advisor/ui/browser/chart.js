@@ -1,0 +1,30 @@
+// A chart that stays one node of the page: what an input changes is drawn into it.
+const server = document.querySelector('script[src*="/static/js/"]').src
+const library = path => (window.plotlyFetched ??= fetch(
+  new URL(`../../component/${path}`, server), { cache: "force-cache" }
+).then(answer => answer.ok ? answer.blob() : Promise.reject(Error(`${path}: ${answer.status}`)))
+  .then(code => import(URL.createObjectURL(code)))
+  .catch(error => { window.plotlyFetched = null; throw error }))
+
+export default async function ({ data, parentElement, setTriggerValue }) {
+  const { figure, alt, config, clicks, plotly } = data
+  if (!figure) { library(plotly); return }
+  let chart = parentElement.querySelector("[role=figure]")
+  const made = !chart
+  if (made) {
+    chart = parentElement.appendChild(document.createElement("div"))
+    chart.role = "figure"
+  }
+  const { data: traces, layout } = JSON.parse(figure)
+  chart.ariaLabel = alt
+  chart.style.height = `${layout.height}px`
+  await library(plotly)
+  await Plotly.react(chart, traces, layout, config)
+  if (!made) return
+  if (clicks) chart.on("plotly_click", ({ points: [point] }) => {
+    if (point.customdata !== undefined) setTriggerValue("clicked", point.customdata)
+  })
+  const fit = new ResizeObserver(() => { if (chart.offsetWidth) Plotly.Plots.resize(chart) })
+  fit.observe(chart)
+  return () => { fit.disconnect(); Plotly.purge(chart) }
+}
