@@ -90,8 +90,8 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
         1,
         "tok/s: tokens per second for one user. -ngl: layers on the card, the host holds the "
         "others; --n-cpu-moe: layers whose experts the host holds. full, LoRA and QLoRA: longest "
-        "training sequence with recomputation on the card (*: only with the host's memory; --all "
-        "says how much longer it makes the others).",
+        "training sequence with recomputation (*: with the host's memory; --all says what the card "
+        "alone holds).",
     )
     missing = ", ".join(item.preset for item in found.having(Verdict.DOES_NOT_FIT))
     screen.say(2, missing and f"{missing}.", title="Does not fit")

@@ -34,11 +34,12 @@ BOUNDS = (
     Bound("memory_lora", "peak_total", 31, 0.5, 2, 0.5),
     Bound("training_runs", "tokens_per_s_per_accelerator", 376, 8, 24, 2),
     # TPU slices over their network are no longer 48 to 88 % slow, which balanced the bias.
-    Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 10, 19, 5.8),
+    Bound("training_runs_2", "tokens_per_s_per_accelerator", 21, 10.1, 18.5, 4.4),
     # Whisper on Gaudi 2 and 3 is predicted up to five times too fast.
-    Bound("training_runs_2", "samples_per_s", 54, 20, 119, 4),
+    Bound("training_runs_2", "samples_per_s", 54, 20, 116.5, 4),
     Bound("training_runs_2", "step_time_s", 27, 13, 60, 9),
-    Bound("training_runs_2", "peak_memory_gib", 5, 11.5, 12, 6),
+    # Llama 3.1 8B on one GB300 under NeMo, whose buffers of gradients last too, is told 14 % high.
+    Bound("training_runs_2", "peak_memory_gib", 5, 11.5, 13.5, 6),
     Bound("training_runs_2", "wall_hours", 10, 6, 8, 2),
     Bound("mlperf_training", "tokens_per_s_per_accelerator", 57, 10, 22, 4),
     Bound("mlperf_training", "samples_per_s", 67, 4, 12, 3),

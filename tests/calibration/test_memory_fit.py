@@ -28,6 +28,7 @@ def peak(source: str, measured: float, **fields: object) -> PeakRun:
         "kind": NAMES[0],
         "measured": measured,
         "tensors": 100.0,
+        "weights": 0.0,
         "outside": NOTHING,
         "counts_reserve": True,
     }
@@ -35,8 +36,8 @@ def peak(source: str, measured: float, **fields: object) -> PeakRun:
 
 
 def test_the_reserve_is_what_most_groups_show() -> None:
-    runs = [peak("a", 107.0), peak("b", 107.0), peak("c", 119.0)]
-    assert fit_reserve(runs) == 0.07
+    runs = [peak("a", 110.0), peak("b", 110.0), peak("c", 119.0)]
+    assert fit_reserve(runs) == 0.10
 
 
 def test_runs_with_guessed_settings_have_no_part_in_the_reserve() -> None:
@@ -46,16 +47,21 @@ def test_runs_with_guessed_settings_have_no_part_in_the_reserve() -> None:
 
 def test_what_a_tool_does_not_count_is_not_added() -> None:
     driver = {"low": 3.0, "expected": 5.0, "high": 8.0}
-    whole = peak("a", 111.0, outside=driver)
-    assert fit_reserve([whole]) == 0.06
-    assert whole.held(0.06) + driver["expected"] == pytest.approx(111.0)
-    assert peak("b", 100.0, counts_reserve=False).held(0.06) == 100.0
+    whole = peak("a", 115.0, outside=driver)
+    assert fit_reserve([whole]) == 0.10
+    assert whole.held(0.10) + driver["expected"] == pytest.approx(115.0)
+    assert peak("b", 100.0, counts_reserve=False).held(0.10) == 100.0
+
+
+def test_weights_reserve_nothing() -> None:
+    """Weights stay where they were loaded: 20 % of the other 40 make 8 of 100."""
+    assert fit_reserve([peak("a", 108.0, weights=60.0)]) == 0.20
 
 
 def test_a_source_is_predicted_without_its_own_runs() -> None:
-    runs = [peak("a", 105.0), peak("b", 110.0)]
+    runs = [peak("a", 112.0), peak("b", 110.0)]
     reserves = {item.run.source: item.reserve for item in hold_out_peaks(runs)}
-    assert reserves == {"a": 0.10, "b": 0.05}
+    assert reserves == {"a": 0.10, "b": 0.12}
 
 
 def test_ranges_hold_the_next_group_and_what_fits_nine_of_ten_known_ones() -> None:
@@ -68,7 +74,7 @@ def test_ranges_hold_the_next_group_and_what_fits_nine_of_ten_known_ones() -> No
 
 
 def test_software_with_few_published_peaks_has_a_wider_range_and_says_so() -> None:
-    """No calibration row with a peak ran Liger's kernels; five groups ran plain Hugging Face."""
+    """Two groups of rows with a peak ran Liger's kernels (Unsloth); more ran Hugging Face."""
     case = tune("llama-3.1-8b", "h100-sxm", 1, method="lora")
     spans = {}
     for software in ("huggingface", "liger"):

@@ -174,7 +174,10 @@ def test_an_encoder_is_not_fine_tuned_by_what_trains_models_that_write(model: st
     [
         ("llama-3.1-8b", 2_972, 8),
         ("llama-3.1-8b", 21_848, 12),
+        ("llama-3.1-8b", 40_724, 16),
         ("llama-3.1-8b", 78_475, 24),
+        ("llama-3.1-8b", 153_977, 40),
+        ("llama-3.1-8b", 191_728, 48),
         ("llama-3.1-8b", 342_733, 80),
         ("llama-3.3-70b", 12_106, 48),
         ("llama-3.3-70b", 89_389, 80),
@@ -184,14 +187,16 @@ def test_unsloth_holds_the_contexts_that_it_publishes(
     model: str, tokens: int, gigabytes: float
 ) -> None:
     """docs.unsloth.ai, Unsloth Benchmarks: the longest sequence of QLoRA with rank 32 on all
-    layers, one at a time, on a card of so many GB. With the inputs of blocks on the card too,
-    78,475 tokens took 41 GiB."""
+    layers, one at a time, on a card of so many GB. The input table was still on the card then:
+    1.05 GB of 8B (128,256 x 4,096 in 16 bits), 2.1 GB of 70B. With the inputs of blocks on the card
+    too, 78,475 tokens took 41 GiB."""
     work = {"kind": "fine_tuning", "method": "qlora", "lora_rank": 32, "software": "unsloth"}
     work |= {"sequence_length": tokens, "global_batch": 1, "optimizer": "adamw_8bit"}
     held = {"micro_batch": 1, "recompute": "full", "offload": ["activations"]}
     case = {"model": {"preset": model}, "workload": work, "layout": held}
     found = advisor.estimate({**case, "hardware": {"accelerator": "h100-pcie", "count": 1}})
-    assert found.memory.total_bytes.expected == pytest.approx(gigabytes * 1e9, rel=0.12)
+    table = 2 * 128_256 * (8192 if "70b" in model else 4096)
+    assert found.memory.total_bytes.expected + table == pytest.approx(gigabytes * 1e9, rel=0.08)
     assert not [text for text in found.assumptions if "offers no" in text]
 
 

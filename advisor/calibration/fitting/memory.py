@@ -35,9 +35,9 @@ from advisor.foundation.units import GIB
 from advisor.nouns.software.efficiency import Interval
 from advisor.nouns.software.links_and_memory import MemoryFacts
 
-RESERVES: Final = tuple(percent / 100 for percent in range(4, 13))
-"""Reserved over allocated, as observed on cards. [fraction]"""
-START: Final[Section] = {"fragmentation": {"expected": 0.08}}
+RESERVES: Final = tuple(percent / 100 for percent in range(8, 26))
+"""Reserved over tensors besides weights, as observed on cards. [fraction]"""
+START: Final[Section] = {"fragmentation": {"expected": 0.16}}
 """Middle of the bounds; it fills in a row's open settings while the reserve is fitted."""
 NAMES: Final = tuple(f"training_memory{kind}" for kind in ("", "_4bit", "_guessed", "_samples"))
 LEAST_GROUPS: Final = 3
@@ -64,13 +64,15 @@ class PeakRun:
     measured: float
     """The peak as its tool counts. [bytes]"""
     tensors: float
+    weights: float
+    """Of the tensors."""
     outside: Mapping[str, float]
     """Driver context and communicators, if the tool counts them: low, expected, high. [bytes]"""
     counts_reserve: bool
 
     def held(self, reserve: float) -> float:
         """Tensors with their reserve. [bytes]"""
-        return self.tensors * (1 + reserve * self.counts_reserve)
+        return self.tensors + reserve * self.counts_reserve * (self.tensors - self.weights)
 
 
 @record
@@ -115,6 +117,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
             # `validate` reports such rows with the reason.
             continue
         arrays = LayoutArrays.of(layout)
+        tensors, weights = training_memory(run, arrays, facts).tensors
         basis = cell(row, "memory_basis")
         guessed = row_interval(row, engine.calibration) is not None
         found.append(
@@ -126,7 +129,8 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
                 interval=NAMES[2] if guessed else interval_name(run),
                 kind=interval_name(run),
                 measured=measured * GIB,
-                tensors=float(training_memory(run, arrays, facts).allocated[0]),
+                tensors=float(tensors[0]),
+                weights=float(weights[0]),
                 outside={
                     side: float(outside_bytes(arrays, facts, side)[0])
                     * (basis not in ("allocated", "reserved"))

@@ -203,16 +203,19 @@ def resident_share(*, layers: Number) -> Number:
     return np.minimum(1.0, RESIDENT_LAYERS / layers)
 
 
-def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number) -> Number:
+def reserved_bytes(
+    *, allocated: Number, lasting: Number, fragmentation: Number, outside: Number
+) -> Number:
     r"""Memory that the driver shows as used. [bytes]
 
-    ``allocated``: tensors and library workspaces. [bytes] ``fragmentation``: what the allocator
-    reserves over that. [fraction] ``outside``: driver context and buffers of the collective
-    library. [bytes]
+    ``allocated``: tensors and library workspaces. [bytes] ``lasting``: weights among them, which
+    fill their blocks from start to end. [bytes] ``fragmentation``: what the allocator reserves over
+    the others. [fraction] ``outside``: driver context and buffers of the collective library.
+    [bytes]
 
     Notes
     -----
-    .. math:: M = M_a\,(1 + f) + M_o
+    .. math:: M = M_a + f\,(M_a - M_w) + M_o
 
     References
     ----------
@@ -221,7 +224,7 @@ def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number)
 
     Examples
     --------
-    >>> reserved_bytes(allocated=100.0, fragmentation=0.25, outside=10.0)
-    135.0
+    >>> reserved_bytes(allocated=100.0, lasting=60.0, fragmentation=0.25, outside=10.0)
+    120.0
     """
-    return allocated * (1 + fragmentation) + outside
+    return allocated + fragmentation * (allocated - lasting) + outside

@@ -20,6 +20,9 @@ from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.software.stacks import ENOUGH_GROUPS
 from advisor.nouns.training_choices import FineTuningMethod
 
+Tensors = tuple[Floats, Floats]
+"""All tensors, and the weights among them. [bytes]"""
+
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")
 
 
@@ -69,12 +72,14 @@ def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
 
 
 def memory_total(
-    allocated: Floats, layout: LayoutArrays, facts: MemoryFacts, bound: str, factor: float
+    tensors: Tensors, layout: LayoutArrays, facts: MemoryFacts, bound: str, factor: float
 ) -> Floats:
     """Total of the fullest accelerator from ``factor`` times its tensors. [bytes]"""
+    allocated, weights = tensors
     return np.asarray(
         reserved_bytes(
             allocated=allocated * factor,
+            lasting=weights * factor,
             fragmentation=facts.fragmentation[bound],
             outside=outside_bytes(layout, facts, bound),
         )
@@ -82,11 +87,11 @@ def memory_total(
 
 
 def usual_total(
-    run: TrainingRun, allocated: Floats, layout: LayoutArrays, calibration: Calibration
+    run: TrainingRun, tensors: Tensors, layout: LayoutArrays, calibration: Calibration
 ) -> Floats:
     """Usual total of every configuration from its tensors, which decides what fits. [bytes]"""
     factor = memory_interval(run, calibration).most * shape_widening(run.architecture)
-    return memory_total(allocated, layout, calibration.memory, "high", factor)
+    return memory_total(tensors, layout, calibration.memory, "high", factor)
 
 
 def evaluate_memory(
@@ -96,8 +101,8 @@ def evaluate_memory(
 
     ``lengths``: sequence length of each configuration, if it is not the run's. [tokens]
     """
-    allocated = training_memory(run, layout, calibration.memory, lengths).allocated
-    return usual_total(run, allocated, layout, calibration)
+    tensors = training_memory(run, layout, calibration.memory, lengths).tensors
+    return usual_total(run, tensors, layout, calibration)
 
 
 def describe_memory(
@@ -117,7 +122,7 @@ def describe_memory(
     arrays = LayoutArrays.of(layout)
     memory = training_memory(run, arrays, facts)
     low, expected, usual, high = (
-        float(memory_total(memory.allocated, arrays, facts, bound, factor)[0])
+        float(memory_total(memory.tensors, arrays, facts, bound, factor)[0])
         for bound, factor in (
             ("low", interval.low / widening),
             ("expected", 1.0),
@@ -137,11 +142,11 @@ def describe_memory(
             evidence=evidence,
         )
 
-    allocated = sum(values.values())
+    loose = sum(values.values()) - values["weights"]
     fragmentation = Range(
-        low=allocated * interval.low / widening * facts.fragmentation["low"],
-        expected=allocated * facts.fragmentation["expected"],
-        high=allocated * interval.high * widening * facts.fragmentation["high"],
+        low=loose * interval.low / widening * facts.fragmentation["low"],
+        expected=loose * facts.fragmentation["expected"],
+        high=loose * interval.high * widening * facts.fragmentation["high"],
         evidence=evidence,
     )
     context = Range(

@@ -47,6 +47,11 @@ class TrainingMemory:
             + self.workspace
         )
 
+    @property
+    def tensors(self) -> tuple[Floats, Floats]:
+        """Sum of all tensors, and weights among them."""
+        return self.allocated, self.weights
+
 
 @record
 class BlockBytes:

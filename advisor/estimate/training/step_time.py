@@ -116,7 +116,8 @@ def training_time(
             cover_s=np.where((layout.virtual_stages > 1) | layout.dual, per_micro_batch, 0.0),
             overlap=1.0,
         )
-        data = data_traffic(run, candidates, network, software, share, micro_batches, cover)
+        other = traffic.tensor + traffic.context
+        data = data_traffic(run, candidates, network, software, share, micro_batches, cover, other)
     optimizer, offload = _update(run, candidates, network, share, tokens, micro_batches, cover)
     shares = {
         "matmul": micro_batches * one.matmul,

@@ -242,8 +242,13 @@ def data_traffic(
     share: Floats,
     micro_batches: Floats,
     cover: Floats,
+    other_s: Floats,
 ) -> Floats:
-    """Gradient and parameter traffic of one step that computation does not hide. [s]
+    """Gradient and parameter traffic of one step that nothing else hides. [s]
+
+    ``cover`` and ``other_s``: computation of one micro-batch, and the traffic of its tensor and
+    context parallelism. Where that stays on links inside a machine and the gradients leave it, both
+    run at once. [s]
 
     Gradients are summed behind a backward pass. DDP and ZeRO-1 do so once per step; ZeRO-2 and 3
     scatter them in every micro-batch, unless whole gradients wait. ZeRO-1 and 2 gather updated
@@ -252,6 +257,9 @@ def data_traffic(
     until the last micro-batch (Llama team 2024, arXiv:2407.21783, section 3.3.2).
     """
     layout, hardware = candidates.layout, candidates.hardware
+    near = layout.tensor * layout.context <= hardware.intra_domain
+    leaves = layout.tensor * layout.context * layout.data > hardware.intra_domain
+    cover = cover + np.where(near & leaves, other_s, 0.0)
     gradients, trained, weights = _gathers(run, candidates, network, share)
     link_share = np.where(hardware.intra_domain > 1, network.link_contention, 0.0)
     host_share = np.where(hardware.staged > 0, network.contention, 0.0)

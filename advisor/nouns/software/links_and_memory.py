@@ -68,7 +68,7 @@ class MemoryFacts(Noun):
     communication_bytes: Bytes
     """Buffers of the collective library for each kind of parallelism in use. [bytes]"""
     fragmentation: Annotated[dict[str, NonNegative], AfterValidator(_rising)]
-    """Reserved divided by allocated memory, minus one: low, expected, high. [fraction]"""
+    """Reserved over allocated memory besides weights: low, expected, high. [fraction]"""
     peak_groups: dict[str, int] = Field(default_factory=dict)
     """Groups of published training peaks, by training software."""
     source: str

@@ -281,9 +281,9 @@ def _best(
     kernels, _ = calibration.kernels_for(card)
     candidates = Candidates.of(variants, card, node, kernels, compute=run.recipe.compute)
     layouts = candidates.layout
-    allocated = training_memory(run, layouts, calibration.memory).allocated
-    expected = memory_total(allocated, layouts, calibration.memory, "expected", 1.0)
-    need = usual_total(run, allocated, layouts, calibration)
+    tensors = training_memory(run, layouts, calibration.memory).tensors
+    expected = memory_total(tensors, layouts, calibration.memory, "expected", 1.0)
+    need = usual_total(run, tensors, layouts, calibration)
     hours, _ = evaluate_run_hours(run, candidates, calibration)
     if placement.interrupted is not None:  # on spot machines, as the plan's own hours
         hours = hours * placement.interrupted.expected

@@ -107,10 +107,10 @@ class TrainedFit(Noun):
 
     @property
     def longest(self) -> str:
-        """Longest sequence on the card, or with its host (*) where the card alone trains none."""
-        if self.longest_recomputed or not self.longest_hosted:
-            return length_limit(self.longest_recomputed)
-        return f"{length_limit(self.longest_hosted)}*"
+        """Longest sequence that a plan may have, marked (*) where the host makes it longer."""
+        hosted = self.longest_hosted > self.longest_recomputed
+        most = self.longest_hosted if hosted else self.longest_recomputed
+        return length_limit(most) + "*" * hosted
 
     @property
     def lengths(self) -> str:

@@ -124,7 +124,7 @@ class Trainer:
         )
         most = memory_interval(run, self.calibration).most * shape_widening(architecture)
         shares = np.maximum(
-            usual_total(run, memory.allocated, layouts, self.calibration)
+            usual_total(run, memory.tensors, layouts, self.calibration)
             / self.card.memory_reported_bytes,
             most * memory.host / self.host_bytes,
         )

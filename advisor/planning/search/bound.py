@@ -137,7 +137,7 @@ class StepBound:
         beside = np.where(layout.dual, np.inf, np.where(layout.virtual_stages > 1, beside, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             data = data_traffic(
-                run, candidates, network, self._software, share, micro_batches, kernels
+                run, candidates, network, self._software, share, micro_batches, kernels, traffic
             )
             hops = pipeline_traffic(run, candidates, network, share, tokens)
             # Without a network, nothing hides them.

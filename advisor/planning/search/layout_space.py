@@ -42,7 +42,7 @@ class LayoutSpace:
         self.grid = layout_grid(
             run, counts, stated=self.stated, hosted=hosted, overlapping=overlapping
         )
-        self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
+        self._held: dict[tuple[object, ...], Floats] = {}
 
     def has_layouts(self, count: int) -> bool:
         """Whether any layout uses exactly ``count`` accelerators."""
@@ -52,25 +52,26 @@ class LayoutSpace:
     def high_bytes(self, run: TrainingRun) -> Floats:
         """What decides whether each fits: recompute policies x rows of the grid. [bytes]"""
         layouts = self.grid.layouts.take(slice(0, self.grid.rows))
-        return usual_total(run, self._tensors(run)[0], layouts, self.calibration)
+        tensors, weights, _ = self._tensors(run)
+        return usual_total(run, (tensors, weights), layouts, self.calibration)
 
     def host_bytes(self, run: TrainingRun) -> Floats:
         """High end of the host memory for one accelerator, in the same shape. [bytes]"""
         factor = memory_interval(run, self.calibration).most * shape_widening(self.architecture)
-        return self._tensors(run)[1] * factor
+        return np.asarray(self._tensors(run)[2] * factor)
 
-    def _tensors(self, run: TrainingRun) -> tuple[Floats, Floats]:
-        """Tensors on the accelerator and on its host. [bytes], [bytes]"""
+    def _tensors(self, run: TrainingRun) -> Floats:
+        """Tensors on the accelerator, weights among them, and tensors on its host. [bytes]"""
         key = _sizes(run)
         if key not in self._held:
             rows, step = self.grid.rows, CHUNK // RECOMPUTE_LEVELS
-            held = np.empty((2, RECOMPUTE_LEVELS, rows))
+            held = np.empty((3, RECOMPUTE_LEVELS, rows))
             for begin in range(0, rows, step):
                 part = slice(begin, min(begin + step, rows))
                 layouts = self.grid.layouts.take(part).under(*range(RECOMPUTE_LEVELS))
                 memory = training_memory(run, layouts, self.calibration.memory)
-                held[0, :, part], held[1, :, part] = memory.allocated, memory.host
-            self._held[key] = held[0], held[1]
+                held[:, :, part] = np.broadcast_arrays(*memory.tensors, memory.host)
+            self._held[key] = held
         return self._held[key]
 
 
