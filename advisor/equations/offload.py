@@ -42,6 +42,7 @@ def host_layers_s(
     link_bytes_per_s: Number,
     streamed_tokens: Number,
     layer_overhead_s: Number,
+    launches_s: Number,
 ) -> Number:
     r"""Time of a step for the layers, or their experts, whose weights the host's memory holds. [s]
 
@@ -54,7 +55,7 @@ def host_layers_s(
     tokens : float or ndarray
         Tokens in the step, :math:`B`.
     layers : float or ndarray
-        Layers of the model, :math:`L`, if the host holds any.
+        Layers that the host works on, :math:`L`.
     host_bytes_per_s, host_flops_per_s : float or ndarray
         Rates that the host's memory and cores reach, :math:`W_h` and :math:`P_h`.
     link_bytes_per_s : float or ndarray
@@ -62,12 +63,13 @@ def host_layers_s(
     streamed_tokens : float or ndarray
         Tokens from which weights come to the card, which then computes, :math:`B_s`.
     layer_overhead_s : float or ndarray
-        Time that a layer takes more, :math:`t_0`: card and host hand over to each other, and a
-        divided graph is launched in parts. [s]
+        Time that such a layer takes more, :math:`t_0`: card and host hand over to each other. [s]
+    launches_s : float or ndarray
+        Time that the divided graph takes more, launched in parts, :math:`t_1`. [s]
 
     Notes
     -----
-    .. math:: t = L t_0 + \begin{cases} \max(M / W_h, F / P_h) & B < B_s \\
+    .. math:: t = t_1 + L t_0 + \begin{cases} \max(M / W_h, F / P_h) & B < B_s \\
         M / W_l & B \ge B_s \end{cases}
 
     In the second case, the time of the card's own arithmetic is left out: the caller adds it. Card
@@ -91,13 +93,14 @@ def host_layers_s(
     ...     link_bytes_per_s=25e9,
     ...     streamed_tokens=32,
     ...     layer_overhead_s=0.0,
+    ...     launches_s=0.0,
     ... )
     >>> float(found)
     0.3333333333333333
     """
     computed = np.maximum(held_bytes / host_bytes_per_s, flops / host_flops_per_s)
     time = np.where(tokens < streamed_tokens, computed, held_bytes / link_bytes_per_s)
-    result: Number = np.where(held_bytes > 0, time + layers * layer_overhead_s, 0.0)
+    result: Number = np.where(held_bytes > 0, launches_s + layers * layer_overhead_s + time, 0.0)
     return result
 
 

@@ -174,11 +174,11 @@ def check_known(name: str, known: Iterable[str], *, what: str, field: str = "") 
 
 
 def one_of(what: str, known: Collection[str]) -> AfterValidator:
-    """Return the check that a name is one of those known."""
+    """Return the check that a name is one of those known, in letters of any case."""
 
     def check(value: str) -> str:
-        if value not in known:
+        if value.lower() not in known:
             raise ValueError(f"unknown {what} {value!r}; choose one of {', '.join(known)}")
-        return value
+        return value.lower()
 
     return AfterValidator(check)

@@ -13,6 +13,7 @@ from advisor.arguments.options import add_options, declared_options, described, 
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case, case_inputs
 from advisor.nouns.inputs import TEXT, TRAINING, Declared, Input, Labelled, Reads, Task, declared
+from advisor.nouns.serving import Serving
 from advisor.ui.forms.inputs import DEFAULTS
 from advisor.ui.forms.reading import problem_of, read
 from advisor.ui.forms.rules import RULES, rules_of
@@ -167,3 +168,12 @@ def test_the_case_refuses_what_the_page_refuses() -> None:
     assert "users" in read(asked).problems
     with pytest.raises(ValidationError, match="less than or equal to 1000000"):
         Case.model_validate(work | {"workload": {"kind": "serving", "concurrency": 1_000_001}})
+
+
+def test_formats_are_read_as_files_spell_them() -> None:
+    """Files of llama.cpp end in Q4_K_M.gguf and the like; its options say q8_0 of a cache."""
+    asked = Serving(weight_format="Q4_K_M", kv_cache_format="Q8_0")
+
+    assert (asked.weight_format, asked.kv_cache_format) == ("q4_k_m", "q8_0")
+    with pytest.raises(ValidationError, match="unknown weight_format 'Q4_K_X'"):
+        Serving(weight_format="Q4_K_X")

@@ -246,19 +246,22 @@ def _interval(
     def next_one(items: Sequence[ServedReading]) -> list[float]:
         values = [item.residual for item in items]
         groups = [item.reading.group for item in items]
+        each = next_interval(values, groups)
         if not by_source:
-            return next_interval(values, groups)
+            return each
         sources = [item.reading.site for item in items]
         places = [" | ".join(pair) for pair in zip(sources, groups, strict=True)]
-        return next_interval(values, places, sources=sources)
+        low, high = next_interval(values, places, sources=sources)
+        # A source of few like runs must not speak for the scatter of a large one.
+        return [min(low, each[0]), max(high, each[1])]
 
     bounds, pool = next_one(own), next_one(kin)
     models = len({model_at_site(item.reading) for item in own})
     groups = len({item.reading.group for item in own})
     sources = len({item.reading.site for item in own})
-    behind = f"; each of {sources} sources weighs one" if by_source else ""
+    behind = f"; each group or each of {sources} sources weighs one" if by_source else ""
     return range_of_groups(
-        pulled_to_pool(bounds, pool, sources if by_source else models),
+        pulled_to_pool(bounds, pool, models),
         f"range for one more group, from {groups} groups of published runs: measured over "
         f"predicted time, each of {models} models at a site held out in turn{behind}",
         groups,
@@ -349,8 +352,8 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
         fitted[fit.name] = section_of(fit_engine(fit, stated, runs[fit.name], calibration))
     stored: Any = read_yaml(data_path(FITTED))
     if called:
-        cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
         for fit in HOSTS:
+            cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
             held = fit_engine(fit, cards.engines[fit.name], engine_packs(fit, engine), cards)
             fitted[fit.name] = fitted.get(fit.name, {}) | section_of(held)
     else:

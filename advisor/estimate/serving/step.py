@@ -142,12 +142,13 @@ def _host_s(
             held_bytes=held_bytes,
             flops=flops,
             tokens=content.tokens,
-            layers=served.model.num_hidden_layers * np.ceil(parts.touched),
+            layers=served.model.num_hidden_layers * parts.touched,
             host_bytes_per_s=hardware.host_bytes_per_s * host.bandwidth,
             host_flops_per_s=host.flops_per_s,
             link_bytes_per_s=hardware.pcie_bytes_per_s * host.link,
             streamed_tokens=host.streamed_tokens,
             layer_overhead_s=host.layer_overhead_s,
+            launches_s=served.model.num_hidden_layers * host.launch_s,
         )
     )
 

@@ -76,7 +76,9 @@ class HostFacts(Noun):
     bandwidth: Fraction = 0.7
     """Share of the host's memory bandwidth at which its cores read weights."""
     layer_overhead_s: Seconds = 2e-5
-    """Time that each layer of the model takes more if the host holds any. [s]"""
+    """Time that each layer takes more of which the host holds a part. [s]"""
+    launch_s: Seconds = 0.0
+    """Time that every layer of the model takes more if the host holds any. [s]"""
     link: Fraction = 0.8
     """Share of the link's rate at which weights come to the card for a long prompt."""
     flops_per_s: Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
