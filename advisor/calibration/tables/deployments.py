@@ -390,7 +390,7 @@ def _token_beyond_s(
         prompt_s=times.prompt_extra_s,
         rate_per_s=times.requests_per_s / candidates.layout.data * (1 - 1 / requests),
         waited_variance=0.0,
-        prompt_scv=np.where(alike, load.prompt_scv, PEOPLE),
+        prompt_scv=np.where(alike, load.prompt_scv, 0.0),
         arrival_scv=1.0,
         output_tokens=answer / np.where(alike, 1.0, unlike),
     )

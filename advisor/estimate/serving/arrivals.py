@@ -217,6 +217,7 @@ def arrivals_of(workload: Serving, ranks: Floats) -> Arrivals:
         rate_per_s=workload.requests_per_s / ranks,
         arrival_scv=workload.arrivals.scv,
         prompt_scv=_spread(workload.input_tokens, workload.input_tokens_p95, unknown=PEOPLE),
+        chunk_scv=_spread(workload.input_tokens, workload.input_tokens_p95, unknown=0.0),
         answer_scv=_spread(workload.output_tokens, workload.output_tokens_p95, unknown=0.0),
         output_tokens=float(workload.output_tokens),
     )

@@ -98,6 +98,9 @@ class Arrivals:
     """Squared coefficient of variation of the times between them; 1 for Poisson."""
     prompt_scv: float = 0.0
     """The same of prompt lengths."""
+    chunk_scv: float = 0.0
+    """The same as later tokens of others meet them: 0 where nobody states lengths, since engines
+    cut long prompts into chunks."""
     answer_scv: float = 0.0
     """The same of answer lengths."""
     output_tokens: float = 256.0
@@ -210,13 +213,15 @@ class _Steps:
     seen_variance: Floats
     prompt_scv: Floats
     """Squared coefficient of variation of what a prompt adds."""
+    chunk_scv: Floats
+    """The same of what it adds to later tokens of others."""
 
 
 def _steps(curve: EngineCurve, arrivals: Arrivals) -> _Steps:
     step, extra = curve.step_s, curve.prompt_extra_s
     longest = step + curve.slots_per_step[:, None] * extra
     share = np.minimum(curve.length_s[:, None] / np.maximum(extra, 1e-12), 1.0)
-    scv = arrivals.prompt_scv * np.square(share)
+    scv, cut = (each * np.square(share) for each in (arrivals.prompt_scv, arrivals.chunk_scv))
     seen, varied = gated_cycle_s(
         step_s=step,
         prompt_s=extra,
@@ -224,7 +229,7 @@ def _steps(curve: EngineCurve, arrivals: Arrivals) -> _Steps:
         prompt_scv=scv,
     )
     short = np.minimum(1.0, longest / seen)
-    return _Steps(step, extra, longest, seen * short, varied * np.square(short), scv)
+    return _Steps(step, extra, longest, seen * short, varied * np.square(short), scv, cut)
 
 
 def _token_times(
@@ -252,7 +257,7 @@ def _token_times(
     each = token_time_variance(
         **common,
         waited_variance=waited_variance[:, None],
-        prompt_scv=steps.prompt_scv,
+        prompt_scv=steps.chunk_scv,
         arrival_scv=arrivals.arrival_scv,
         output_tokens=arrivals.output_tokens,
     )
