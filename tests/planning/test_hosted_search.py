@@ -91,7 +91,7 @@ def test_4_bit_weights_on_the_card_are_told_beside_16_bits_on_the_host() -> None
 
 def test_4_bit_weights_go_to_the_host_over_two_ranks_or_more() -> None:
     """FSDP moves them (answer.ai, FSDP and QLoRA); one rank has no FSDP, and ZeRO takes 16 bits."""
-    workload = {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6}
+    workload = {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6, "sequence_length": 8192}
     case: dict[str, Any] = {"model": {"preset": "qwen2.5-32b"}, "workload": workload}
     one = {"owned": [{"accelerator": "rtx-4090", "count": 1}]}
     found = advisor.recommend({**case, "limits": one})

@@ -300,7 +300,7 @@ def test_the_command_line_says_the_same(
 ) -> None:
     words = "recommend --model llama-3.1-70b --task serve --requests-per-second 4 --input-tokens 8K"
     limits = "--output-tokens 256 --weights fp8 --max-ttft-ms 2000 --max-tpot-ms 20"
-    card = "--accelerator h100-sxm --disaggregated yes"
+    card = "--accelerator h100-sxm --disaggregated yes --input-tokens-p95 8K"
     assert main([*words.split(), *limits.split(), *card.split()]) == 0
     before, words, _ = tight.answer.partition(" prefill replicas of 4x")
     assert f" {before.split()[-1]}{words}" in " ".join(capsys.readouterr().out.split())

@@ -7,13 +7,12 @@ slowdown that meets the measurement.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations_with_replacement
 from math import exp, log
 from statistics import fmean, median
 from typing import Final, Self
 
 from advisor.architecture.table.model import Unit
-from advisor.calibration.fitting.robust import POOL_GROUPS, rounded
+from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow, group_quantile
 from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
@@ -209,28 +208,13 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
     return [exp(fmean(logs)) for logs in groups.values()]
 
 
-def middle(values: Sequence[float]) -> float:
-    """Median of the geometric means of all pairs; of few values, their own median.
-
-    Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172. One group that crosses the middle moves
-    a median by a whole gap, and this by a small step; but two odd ones of seven move this more.
-
-    >>> middle([1.0, 1.1, 9.0]), round(middle([1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 9.0]), 3)
-    (1.1, 1.174)
-    """
-    if len(values) < POOL_GROUPS:
-        return median(values)
-    pairs = combinations_with_replacement(values, 2)
-    return exp(median(log(first * second) / 2 for first, second in pairs))
-
-
 def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str, float]:
-    """Middle over groups of measured over predicted time, by `pace`.
+    """Median over groups of measured over predicted time, by `pace`.
 
-    At least 1; a stack without runs takes the middle over all. Images without runs, and adapters
+    At least 1; a stack without runs takes the median over all. Images without runs, and adapters
     that few groups show, take that of their stack.
     """
-    overall = middle(group_ratios(runs))
+    overall = median(group_ratios(runs))
     kinds: dict[str, list[TimedRun]] = defaultdict(list)
     for run in runs:
         kinds[run.kind].append(run)
@@ -242,7 +226,7 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str, float]:
         for name in (whole, pace(stack, samples=True), few):
             own = group_ratios(kinds[name])
             other = found.get(whole, overall)
-            found[name] = rounded(max(1.0, middle(own) if own else other), 4)
+            found[name] = rounded(max(1.0, median(own) if own else other), 4)
     return found
 
 
