@@ -121,7 +121,7 @@ def least_cost(problem: Problem, *, split: bool = True) -> float:
 def net(problem: Problem, month: int, supply: Supply) -> float:
     """Present cost of a dollar of machines of some month, worth nothing after their life."""
     rate = 1.0 + problem.discount_rate
-    worth = 1 - (12 - month) / supply.life_months
+    worth = 1 - max(12 - month, 12) / supply.life_months  # the first sale costs a year
     return float(rate ** (-month / 12) - worth / rate)
 
 
