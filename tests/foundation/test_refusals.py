@@ -59,6 +59,6 @@ def test_the_code_names_every_entry() -> None:
 def test_sentences_are_whole(name: str) -> None:
     entry = ENTRIES[name]
     assert entry.keys() <= PARTS
-    assert entry.get("remedy", ".").endswith((".", "{paste}"))
+    assert entry.get("remedy", ".").endswith((".", "{paste}", "{found.remedy}"))
     assert not entry.get("what", "").endswith(".")
     assert not entry.get("allowed", "").endswith(".")

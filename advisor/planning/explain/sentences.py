@@ -217,7 +217,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     fill = f"Uses {memory(total)} of {memory(usable)}{estimate.memory_of}{beside}."
     if estimate.memory.tight:
         most = memory(total.high)
-        most = "a little more than there is" if most == memory(usable) else most
+        most = "a little more" if most == memory(usable) else most
         fill += f" Tight: measure one step; a run unlike the published ones may take {most}."
     if estimate.software is not None:
         fill += f" {estimate.software.sentence}"
