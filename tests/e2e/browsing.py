@@ -61,7 +61,7 @@ def open_page(page: Page, url: str) -> None:
 def open_answer(page: Page, url: str) -> None:
     """Open an address of a page that answers in a sentence and charts."""
     open_page(page, url)
-    page.wait_for_selector(CHART)
+    page.wait_for_selector(CHART, timeout=FIRST_ANSWER_MS)
     expect(page.locator(ANSWER)).not_to_be_empty()
 
 

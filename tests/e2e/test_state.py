@@ -119,7 +119,7 @@ def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     """Wait until the address asks for ``query`` and the page shows ``boxes``; return its boxes."""
     for _ in range(2):  # A page that has just reconnected shows its boxes, then draws them anew.
         asked = [sorted(query.items()), boxes]
-        page.wait_for_function(SHOWS, arg=asked, timeout=60_000, polling=LOOK_MS)
+        page.wait_for_function(SHOWS, arg=asked, timeout=120_000, polling=LOOK_MS)
         settle(page)
     found: str = page.evaluate(BOXES)
     return found

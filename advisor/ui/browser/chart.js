@@ -1,8 +1,11 @@
 // A chart that stays one node of the page: what an input changes is drawn into it.
 const server = document.querySelector('script[src*="/static/js/"]').src
-const library = path => (window.plotlyFetched ??= fetch(
-  new URL(`../../component/${path}`, server), { cache: "force-cache" }
-).then(answer => answer.ok ? answer.blob() : Promise.reject(Error(`${path}: ${answer.status}`)))
+const fetched = (path, tries) => fetch(new URL(`../../component/${path}`, server), { cache: "force-cache" })
+  .then(answer => answer.ok ? answer.blob() : Promise.reject(Error(`${path}: ${answer.status}`)))
+  .catch(error => tries
+    ? new Promise(later => setTimeout(later, 1000)).then(() => fetched(path, tries - 1))
+    : Promise.reject(error))
+const library = path => (window.plotlyFetched ??= fetched(path, 5)
   .then(code => import(URL.createObjectURL(code)))
   .catch(error => { window.plotlyFetched = null; throw error }))
 
