@@ -13,21 +13,28 @@ export default async function ({ data, parentElement, setTriggerValue }) {
   const { figure, alt, config, clicks, plotly } = data
   if (!figure) { library(plotly); return }
   let chart = parentElement.querySelector("[role=figure]")
-  const made = !chart
-  if (made) {
+  if (!chart) {
     chart = parentElement.appendChild(document.createElement("div"))
     chart.role = "figure"
   }
   const { data: traces, layout } = JSON.parse(figure)
   chart.ariaLabel = alt
   chart.style.height = `${layout.height}px`
+  const turn = chart.turn = (chart.turn ?? 0) + 1
   await library(plotly)
+  if (turn !== chart.turn) return // a later call draws newer data
   await Plotly.react(chart, traces, layout, config)
-  if (!made) return
+  if (chart.watched) return
+  chart.watched = true
   if (clicks) chart.on("plotly_click", ({ points: [point] }) => {
     if (point.customdata !== undefined) setTriggerValue("clicked", point.customdata)
   })
-  const fit = new ResizeObserver(() => { if (chart.offsetWidth) Plotly.Plots.resize(chart) })
+  // No clean-up is returned: Streamlit would run that of an early call after a later one has drawn.
+  const fit = new ResizeObserver(() => {
+    if (chart.offsetWidth) Plotly.Plots.resize(chart)
+    if (chart.isConnected) return
+    fit.disconnect()
+    Plotly.purge(chart)
+  })
   fit.observe(chart)
-  return () => { fit.disconnect(); Plotly.purge(chart) }
 }
