@@ -182,7 +182,7 @@ def test_the_arrangement_in_words(training: Estimate, serving: Estimate) -> None
         "you stated data, micro batch, recompute, sharding, tensor, the search chose the rest"
     )
     assert arrangement(serving) == (
-        "Layout: bf16, data 4 x tensor 2, experts over 4; "
+        "Layout: bf16, data 4 x tensor 2, experts over 8; "
         "you stated data, expert, tensor, the search chose the rest"
     )
 

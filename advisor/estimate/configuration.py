@@ -18,8 +18,9 @@ from advisor.estimate.refusals import (
     check_trains,
 )
 from advisor.estimate.resolved_case import ResolvedCase
-from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, ServingEstimate, StepTime
+from advisor.estimate.results import Estimate, FlopCount, MemoryBreakdown, StepTime
 from advisor.estimate.serving.images import tower_parameters
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of
 from advisor.estimate.tools.trainers import able_tools

@@ -5,7 +5,8 @@ from __future__ import annotations
 from advisor.architecture.table.model import Unit
 from advisor.equations.pricing import input_cost_share, instances_needed, rent_usd
 from advisor.estimate.placement import Placement
-from advisor.estimate.results import CostBreakdown, ServingEstimate
+from advisor.estimate.results import CostBreakdown
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.estimate.terms import term
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration as format_duration

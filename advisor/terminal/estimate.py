@@ -9,7 +9,8 @@ from rich.text import Text
 
 from advisor.architecture.table.model import Unit
 from advisor.estimate.beside_results import Day
-from advisor.estimate.results import Estimate, ServingEstimate
+from advisor.estimate.results import Estimate
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (
     count,
@@ -186,7 +187,9 @@ def arrangement(estimate: Estimate) -> str:
     formats = formats_served(estimate.precision, estimate.kv_cache_format)
     parts = [formats, " x ".join(degrees) or "one accelerator"]
     if layout.expert > 1:
-        parts.append(f"experts over {layout.expert}")
+        # A server spreads whole experts over all its cards, a trainer over its expert ranks.
+        over = layout.expert if estimate.serving is None else layout.expert * layout.tensor
+        parts.append(f"experts over {over}")
     if layout.host_options:
         parts.append(f"layers in the host's memory ({layout.host_options})")
     if estimate.serving is None:

@@ -9,7 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final
 
-from advisor.estimate.results import Estimate, ServingEstimate, StepTime
+from advisor.estimate.results import Estimate, StepTime
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.foundation.quantities import Term
 
 LONGEST_MESSAGE: Final = 600

@@ -16,9 +16,9 @@ from advisor.estimate.results import (
     FlopCount,
     MemoryBreakdown,
     Parameters,
-    ServingEstimate,
     StepTime,
 )
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.case import Case

@@ -16,9 +16,10 @@ from advisor.estimate.batch.forward import (
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.hardware.card_formats import compute_format
-from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
+from advisor.estimate.results import FlopCount, MemoryBreakdown
 from advisor.estimate.serving.queued import QueuedSpreads
 from advisor.estimate.serving.report import ServingReport
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term

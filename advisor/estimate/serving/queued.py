@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.equations.serving.bursts import overload_wait_s
 from advisor.estimate.candidates import Floats
-from advisor.estimate.results import LatencyAt, Percentiles, UnderArrivals
+from advisor.estimate.serving.results import LatencyAt, Percentiles, UnderArrivals
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, MILLISECOND

@@ -9,11 +9,12 @@ from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
-from advisor.estimate.results import FlopCount, LatencyAt, MemoryBreakdown, ServingEstimate
+from advisor.estimate.results import FlopCount, MemoryBreakdown
 from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import buffer_factors, context_of, longest_request, loose_part
 from advisor.estimate.serving.queued import Queued, QueuedSpreads
+from advisor.estimate.serving.results import LatencyAt, ServingEstimate
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.serving.together import together

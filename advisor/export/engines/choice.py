@@ -148,7 +148,7 @@ def expressed(
         caches = {"kv_cache_format": cache}
     free = case.layout is None
     layout = _layout(program, card, plan, differences, reach=machine if free else 0)
-    techniques = _techniques(program, workload, model, card, differences)
+    techniques = _techniques(program, workload, model, differences)
     techniques |= _load(program, workload, model, layout.data, differences)
     update: dict[str, object] = {
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.cards),
@@ -218,7 +218,6 @@ def _techniques(
     program: Program,
     workload: Serving,
     model: ModelArchitecture,
-    card: Accelerator,
     differences: list[str],
 ) -> dict[str, int | None]:
     """Return the fields of techniques that a file cannot state, without their values."""
@@ -233,11 +232,9 @@ def _techniques(
         else "",
     }
     headless = lacks.get(method, "") if method else ""
-    if method and (headless or not program.tool.drafts(card, method)):
+    if method and (headless or not method.ready):
         update = dict.fromkeys(("speculation", "draft_tokens", "acceptance", "text_kind"))
-        own = method in (Speculation.NGRAM, Speculation.MTP)
-        why = f"{program.title} lacks that here" if own else "a case names no weights for them"
-        why = headless or why
+        why = headless or "a case names no weights for them"
         differences.append(
             f"Nothing is drafted with {technique_facts().speculation[method].title}: {why}."
         )

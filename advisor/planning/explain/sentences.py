@@ -6,7 +6,8 @@ from typing import Final
 
 from advisor.architecture.table.model import Unit
 from advisor.estimate.batch.report import counted_cameras
-from advisor.estimate.results import Estimate, ServingEstimate, StepTime, WayOut
+from advisor.estimate.results import Estimate, StepTime, WayOut
+from advisor.estimate.serving.results import ServingEstimate
 from advisor.foundation.formatting import (
     Value,
     duration,
