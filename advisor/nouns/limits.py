@@ -27,6 +27,8 @@ MOST_NAMES: Final = 1000
 """Of providers, regions or accelerators in one question."""
 MOST_OWNED: Final = 200
 """Of owned kinds of hardware in one question; each takes time to search."""
+EXPECTED_RISK: Final = 0.5
+"""Risk at which a limit judges the expected value."""
 
 
 class Objective(Labelled):
@@ -125,7 +127,7 @@ class Constraints(Noun):
         default="mean",
     )
     """A percentile needs a rate of requests (``workload.requests_per_s``)."""
-    risk: Annotated[float, Field(ge=0.01, le=0.5, allow_inf_nan=False)] = asked(
+    risk: Annotated[float, Field(ge=0.01, le=EXPECTED_RISK, allow_inf_nan=False)] = asked(
         "share of risk that a served latency misses its target: 10% (the high end of the range "
         "meets it), 50% (the expected value does)",
         label="Accepted risk",

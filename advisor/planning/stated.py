@@ -33,6 +33,7 @@ from advisor.planning.search.options import (
     Price,
     best_option,
     cheapest_offer,
+    latency_risk,
     meets_budget,
     meets_time,
     priced_options,
@@ -130,6 +131,9 @@ def _best(asked: Asked, options: Sequence[Option]) -> Option | None:
     within = [
         option for option in options if meets_time(option, limits) and meets_budget(option, limits)
     ]
+    if not within and asked.serving:
+        risks = [latency_risk(option, limits) for option in options]
+        options = [one for one, risk in zip(options, risks, strict=True) if risk == min(risks)]
     return best_option(within or options, asked.case.objective)
 
 

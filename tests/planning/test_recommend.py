@@ -469,6 +469,28 @@ def test_a_target_that_only_the_expected_value_meets_is_warned_of() -> None:
     assert 10 <= float(risk) <= 50
 
 
+def test_what_a_margin_for_a_latency_costs_is_told() -> None:
+    """Four B200 are expected to answer in time; sixteen were rented without a word of them."""
+    case = serve("llama-3.3-70b", requests_per_s=5, limits={"max_ttft_ms": 300, "at": "p95"})
+    safe, bold = advisor.recommend(case), advisor.recommend(changed(case, risk=0.5))
+    [told] = [item.message for item in safe.advice if item.code == "latency-risk"]
+    [risk] = re.findall(r"a risk of ([0-9.]+)", told)
+    assert 10 < float(risk) <= 50
+    assert bold.plans[0].title.removeprefix("Rent ").split(" at ")[0] in told
+    rents = [found.plans[0].estimate.cost.rent_usd for found in (safe, bold)]
+    assert rents[0] is not None
+    assert rents[1] is not None
+    assert rents[1].expected < 0.9 * rents[0].expected
+    assert not [item for item in bold.advice if item.code == "latency-risk"]
+
+
+def test_of_layouts_that_miss_a_target_the_likeliest_to_meet_it_is_shown() -> None:
+    """Four machines with a card each are cheaper, but read a prompt on one card."""
+    case = serve("llama-3.3-70b", requests_per_s=5, limits={"max_ttft_ms": 300, "at": "p95"})
+    found = advisor.estimate({**case, "hardware": {"accelerator": "b200-sxm", "count": 4}})
+    assert found.layout.tensor == 4
+
+
 def test_by_default_the_high_end_meets_a_target() -> None:
     """20 tokens/s asked; 11 to 33 were answered without a word."""
     case = serve("qwen3-30b-a3b", concurrency=50, limits={"max_tpot_ms": 50, "max_ttft_ms": 500})

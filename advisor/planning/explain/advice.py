@@ -23,7 +23,7 @@ from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.limits import EXPECTED_RISK, Constraints, Objective
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software.quality import loses_little, quality_words
 from advisor.nouns.software.tools import known_tools
@@ -43,6 +43,7 @@ from advisor.planning.search.options import (
     WORTH_SAYING,
     Option,
     best_option,
+    latency_risk,
     meets_budget,
     meets_time,
 )
@@ -77,8 +78,10 @@ def advise(
         found += _on_estimate(plans[0].estimate, case)
         found += _cameras(plans[0].estimate, case)
         found += _encoders(plans[0].estimate, case, architecture)
+    searched = case.changed(limits=limits)
+    found += _at_more_risk(searched, systems, result, feasible)
     # A smaller format mostly saves more than any technique on the same cards.
-    found += _lower_precision(case.changed(limits=limits), systems, result, feasible)
+    found += _lower_precision(searched, systems, result, feasible)
     if plans:
         improvements = plans[0].estimate.improvements
         found += (_info("same-cards", f"On the same cards, {text}.") for text in improvements)
@@ -251,6 +254,29 @@ def _less_sure(
             f"{cost_text(least)}, but may cost up to {money_at_most(least.cost_high_usd)}: "
             "fewer measurements support it. Plans are ranked by the upper end of their range.",
         )
+
+
+def _at_more_risk(
+    case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
+) -> Iterator[Advice]:
+    """Name what is only expected to meet the latency targets, if it saves a tenth or more."""
+    limits = case.limits
+    if not isinstance(case.workload, Serving) or limits.risk >= EXPECTED_RISK:
+        return
+    within = [
+        option
+        for option in result.options
+        if meets_budget(option, limits) and latency_risk(option, limits) <= EXPECTED_RISK
+    ]
+    best = best_option(within, case.objective)
+    if best is None or (feasible and _improved(case, best, feasible) > WORTH_SAYING):
+        return
+    risk = percent(latency_risk(best, limits))
+    yield _info(
+        "latency-risk",
+        f"{label(best, systems[best.system])}, {_figure(best)}, is expected to meet the latency "
+        f"target too, with a risk of {risk} that it does not (--risk 50%).",
+    )
 
 
 SAME_BILL: Final = 1.02

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 from advisor.foundation.formatting import duration, milliseconds, money, percent
 from advisor.foundation.record import record
@@ -12,7 +11,7 @@ from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.limits import EXPECTED_RISK, Constraints, Objective
 from advisor.planning.explain.sentences import cost_text
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import (
@@ -23,9 +22,6 @@ from advisor.planning.search.options import (
     meets_time,
     meets_tpot,
 )
-
-EXPECTED: Final = 0.5
-"""Risk at which a limit judges the expected value."""
 
 
 @record
@@ -191,7 +187,7 @@ def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constr
     else:
         limit = (limits.max_ttft_ms or 0.0) * MILLISECOND
         what, actual = "time to first token", first_token
-    most = "is" if limits.risk == EXPECTED else "is up to"
+    most = "is" if limits.risk == EXPECTED_RISK else "is up to"
     return Rejection.of(
         accelerator,
         RejectionCode.LATENCY,

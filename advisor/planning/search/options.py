@@ -14,7 +14,7 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation import cents
 from advisor.foundation.dates import current_day
-from advisor.foundation.quantities import Range
+from advisor.foundation.quantities import Evidence, Range, way_to_end
 from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.case import Case
@@ -244,6 +244,20 @@ def meets_time(option: Option, limits: Constraints) -> bool:
 def meets_tpot(option: Option, limits: Constraints) -> bool:
     """Return whether a served option meets the target for the time per output token."""
     return limits.max_tpot_ms is None or option.later_s / MILLISECOND <= limits.max_tpot_ms
+
+
+def latency_risk(option: Option, limits: Constraints) -> float:
+    """Return the share of outcomes in which a served option misses the nearer latency target."""
+    way, risk = way_to_end(1.0 - limits.risk), 0.0
+    for expected, judged, most_ms in (
+        (option.time, option.later_s, limits.max_tpot_ms),
+        (option.first_token_s or 0.0, option.first_s, limits.max_ttft_ms),
+    ):
+        if most_ms is not None and expected > 0:
+            high = expected * (judged / expected) ** (1 / way)
+            span = Range(low=expected, expected=expected, high=high, evidence=Evidence.DERIVED)
+            risk = max(risk, span.risk_above(most_ms * MILLISECOND))
+    return risk
 
 
 def meets_budget(option: Option, limits: Constraints) -> bool:
