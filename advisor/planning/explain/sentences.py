@@ -45,8 +45,7 @@ def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
 def limits_in_reach(estimate: Estimate, limits: Constraints) -> list[str]:
     """Return one sentence for each limit that a configuration meets but for a share of risk."""
     return [
-        f"{item.lead} at the high end of the range: {item.write(item.value.high)}, limit "
-        f"{item.write(item.limit)}: a risk of {percent(item.value.risk_above(item.limit))}."
+        item.missed
         for item in _limited(estimate, limits)
         if item.value.at(item.share) <= item.limit < item.value.high
     ]
@@ -68,10 +67,13 @@ class _Limited:
 
     @property
     def missed(self) -> str:
-        text = f"{self.lead}: {self.write(self.value)}, limit {self.write(self.limit)}"
+        limit = f"limit {self.write(self.limit)}"
         if self.value.expected > self.limit:
-            return f"{text}.{self.remedy}"
-        return f"{text}: a risk of {percent(self.value.risk_above(self.limit))}."
+            return f"{self.lead}: {self.write(self.value)}, {limit}.{self.remedy}"
+        return (
+            f"{self.lead} at the high end of the range: {self.write(self.value.high)}, {limit}: "
+            f"a risk of {percent(self.value.risk_above(self.limit))}."
+        )
 
 
 def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
