@@ -84,7 +84,7 @@ def test_margins_have_the_sign_of_the_verdict(desktop: Fits) -> None:
                 assert fit.margin_bytes >= 0
 
 
-@pytest.mark.parametrize("preset", ["llama-3.1-8b", "gemma-3-4b"])
+@pytest.mark.parametrize("preset", ["llama-3.1-8b", "gemma-4-e4b"])
 def test_serving_gives_the_numbers_of_estimate(desktop: Fits, preset: str) -> None:
     served = model(desktop, preset).served
     estimate = advisor.estimate(
