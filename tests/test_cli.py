@@ -91,6 +91,13 @@ def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "llama-3.1-8b" in capsys.readouterr().err
 
 
+def test_tasks_are_known_by_any_of_their_spellings(capsys: pytest.CaptureFixture[str]) -> None:
+    case = ["estimate", "--model", "llama-3.2-1b", "--accelerator", "h100-sxm", "--json"]
+    assert cli.main([*case, "--task", "Fine-Tune"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["trainable"] == found["parameters"]["total"]
+
+
 def test_compare_shows_the_datasheet(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["compare", "h100-sxm", "rtx-4090", "--all"]) == 0
 

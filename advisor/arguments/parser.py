@@ -81,7 +81,12 @@ def fill(parser: Any, entries: Iterable[Entry]) -> None:
         if entry == "task":
             from advisor.arguments.options import TASKS
 
-            parser.add_argument("--task", choices=tuple(TASKS), help="what to do with the model")
+            parser.add_argument(
+                "--task",
+                type=lambda word: word.lower().replace("-", "").replace("_", ""),
+                choices=tuple(TASKS),
+                help="what to do with the model",
+            )
         elif isinstance(entry, str):
             fill(parser, table().shared[entry])
         elif "group" in entry:
