@@ -79,6 +79,16 @@ _WITHOUT: Final = {
 """Fields of these sections that a command does not take."""
 
 
+def task_word(text: str) -> str:
+    """Return the word of a task for any of its spellings; another text unchanged.
+
+    >>> task_word("Fine-tune"), task_word("Inference")
+    ('finetune', 'Inference')
+    """
+    word = re.sub("[-_ ]", "", text.lower())
+    return word if word in TASKS else text
+
+
 def groups(command: str) -> dict[str, list[Declared]]:
     """Return the options of a command, by the title of their group."""
     without = _WITHOUT.get(command, ())

@@ -79,11 +79,11 @@ def fill(parser: Any, entries: Iterable[Entry]) -> None:
     """Add what a command takes to its parser, or to a group of it."""
     for entry in entries:
         if entry == "task":
-            from advisor.arguments.options import TASKS
+            from advisor.arguments.options import TASKS, task_word
 
             parser.add_argument(
                 "--task",
-                type=lambda word: word.lower().replace("-", "").replace("_", ""),
+                type=task_word,
                 choices=tuple(TASKS),
                 help="what to do with the model",
             )
