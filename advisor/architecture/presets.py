@@ -18,6 +18,8 @@ from advisor.foundation.resources import data_path
 
 FILE = "model_presets.yaml"
 _SIZE = re.compile(r"[\d.]+[bm]")
+_FORMAT = re.compile(r"(.+?)[-:_](i?q\d\w*|b?f(?:loat)?\d+|fp\d+|int\d|\dbit|bnb\S*|awq|gptq|gguf)")
+"""A name that ends with a number format, as Ollama's tags and repositories of weights do."""
 Fields = tuple[tuple[str, object], ...]
 """Fields of a model's config with their values."""
 
@@ -137,7 +139,15 @@ def find_preset(name: str) -> str | None:
     """
     spelled = name.strip().lower()
     found = _names().get(spelled) or _compact_names().get(_compact(spelled))
-    return found or _by_part(_compact(spelled))
+    return found or _by_part(_compact(spelled)) or _by_beginning(re.sub("[_: ]", "-", spelled))
+
+
+def _by_beginning(spelled: str) -> str | None:
+    """Return the one preset with a name that begins with these words, a size among them."""
+    if not any(map(_SIZE.fullmatch, spelled.split("-"))):
+        return None
+    found = {name for known, name in _names().items() if known.startswith(f"{spelled}-")}
+    return found.pop() if len(found) == 1 else None
 
 
 @lru_cache(maxsize=256)
@@ -191,6 +201,7 @@ def load_preset(
     """
     known, spelled = find_preset(name), name.strip().lower()
     if known is None:
+        refuse_format(name.strip())
         nearest = _nearest(_compact(spelled))
         raise refusal(
             "unknown_preset",
@@ -204,13 +215,23 @@ def load_preset(
     return _build(known, sample, pruning, other)
 
 
+def refuse_format(name: str) -> None:
+    """Refuse the name of a known model with a number format at its end; the message parts them."""
+    alone = _FORMAT.fullmatch(name.rpartition("/")[2].lower())
+    if alone and (model := find_preset(alone[1])):
+        raise refusal("format_in_name", value=name, model=model)
+
+
 def _nearest(spelled: str) -> list[str]:
-    """Return up to three presets whose names begin like a compact one, or else resemble it."""
+    """Return up to three names that begin like a compact one, or else presets that resemble it."""
     names = _compact_names()
-    begun = [other for other in names if spelled and other.startswith(spelled)]
-    # Names of presets before those of repositories.
-    begun.sort(key=lambda other: not _compact(names[other]).startswith(spelled))
-    near = begun or get_close_matches(spelled, names, n=9, cutoff=0.5)
+    begun = {name: name for name in _load().presets if _compact(name).startswith(spelled)}
+    for known, name in _names().items():  # of repositories after those of presets
+        if _compact(known).startswith(spelled):
+            begun.setdefault(name, known)
+    if begun and spelled:
+        return [*begun.values()][:3]
+    near = get_close_matches(spelled, names, n=9, cutoff=0.5)
     return list(dict.fromkeys(names[match] for match in near))[:3]
 
 

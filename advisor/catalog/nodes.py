@@ -173,7 +173,10 @@ def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
         "none": None,
     }[shape.network]
     count = count or shape.accelerators
-    return count, network, shape.title.format(count=count)
+    title = shape.title.format(count=count)
+    if accelerator.shares_host_memory and accelerator.segment is not Segment.CPU:
+        title += f", with {accelerator.memory_marketed_bytes / GB:.0f} GB of memory (--host-memory)"
+    return count, network, title
 
 
 def _machine(accelerator: Accelerator) -> tuple[str, int | None]:

@@ -9,6 +9,7 @@ from advisor.fleet.portfolio import Portfolio
 from advisor.foundation.data_records import shipped
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun
+from advisor.foundation.parsing import parse_amount
 from advisor.nouns.case_files import load_as
 
 FILE: Final = "common_questions.yaml"
@@ -54,8 +55,8 @@ def quick_portfolio(
 
     ``question``: ``home`` (fine-tune one model and run another), ``lab`` (a group of people) or
     ``chatbot`` (one server or the cloud). ``budget_usd``: for all machines. [USD] ``people``: in
-    the lab, or chatting at the same time. ``tune``, ``serve``: presets of the models that are
-    fine-tuned and served.
+    the lab, or chatting at the same time. ``tune``, ``serve``: presets or counts of parameters
+    of the models that are fine-tuned and served.
     """
     known = common_questions().questions
     check_known(question, known, what="question", field="--ask")
@@ -64,9 +65,9 @@ def quick_portfolio(
     served = serve or asked.serve or tuned
     group = people or asked.people
     given = {
-        "tune": tuned,
+        "tune": _source(tuned),
         "tune_title": _title(tuned),
-        "serve": served,
+        "serve": _source(served),
         "serve_title": _title(served),
         "people": int(group) if question == "chatbot" else f"{group:g}",
         "busy": max(1, round(group / 2)),
@@ -89,6 +90,13 @@ def _filled(content: Any, given: Mapping[str, Any]) -> Any:
     if content.startswith("{") and content[1:-1] in given:
         return given[content[1:-1]]
     return content.format_map(given)
+
+
+def _source(model: str) -> dict[str, object]:
+    """Return the model of a case: a preset, or a count of parameters such as ``70B``."""
+    if model[:1].isdigit():
+        return {"parameters": parse_amount(model, field="--tune or --serve")}
+    return {"preset": model}
 
 
 def _title(model: str) -> str:

@@ -7,8 +7,9 @@ text unchanged, or raises ``InputError``, whose message calls it ``field``.
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, ValidationInfo
@@ -173,12 +174,18 @@ def check_known(name: str, known: Iterable[str], *, what: str, field: str = "") 
         raise refusal("unknown_name", value=name, allowed=names, field=field, what=what)
 
 
-def one_of(what: str, known: Collection[str]) -> AfterValidator:
-    """Return the check that a name is one of those known, in letters of any case."""
+def one_of(
+    what: str, known: Collection[str], spelled: Mapping[str, str] = MappingProxyType({})
+) -> AfterValidator:
+    """Return the check that a name is one of those known, in letters of any case.
+
+    ``spelled``: other words for some of them.
+    """
 
     def check(value: str) -> str:
-        if value.lower() not in known:
+        name = spelled.get(value.lower(), value.lower())
+        if name not in known:
             raise ValueError(f"unknown {what} {value!r}; choose one of {', '.join(known)}")
-        return value.lower()
+        return name
 
     return AfterValidator(check)

@@ -92,6 +92,7 @@ class NumberFormats(Noun):
     mlx: dict[str, float]
     exl: dict[str, float]
     exl_head_bits: float
+    spelled: dict[str, str]
     caches: dict[str, float]
     recipes: dict[str, dict[str, object]]
 
@@ -141,6 +142,8 @@ FORMAT_BYTES: Final = number_formats().bytes
 WEIGHT_FORMATS: Final = {item.name: item for item in _stored(number_formats())}
 """Storage formats of weights by name."""
 KV_CACHE_FORMATS: Final = number_formats().caches
+SPELLED: Final = number_formats().spelled
+"""Other words for formats of weights and caches."""
 
 
 def formats_served(weights: str, cache: str | None) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from advisor.foundation.names import Name, one_of
 from advisor.nouns.demand import Demand, RequestRate, Sound
 from advisor.nouns.inputs import DIFFUSION, PAIRS, TEXT, VISION, WRITING, Labelled, Reads, asked
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import KV_CACHE_FORMATS, SPELLED, WEIGHT_FORMATS
 from advisor.nouns.sizes import Length, Sized
 from advisor.nouns.software.names import SERVED_BY, EngineName
 from advisor.nouns.techniques import Techniques
@@ -151,7 +151,7 @@ class Serving(Sized, Techniques):
     """None: as pipelines of the model do it."""
     engine: Annotated[EngineName | None, SERVED_BY] = None
     """A serving tool. None takes the usual one of card and model."""
-    weight_format: Annotated[Name, one_of("weight_format", WEIGHT_FORMATS)] | None = asked(
+    weight_format: Annotated[Name, one_of("weight_format", WEIGHT_FORMATS, SPELLED)] | None = asked(
         "number format of the weights",
         "--weights",
         label="Weight format",
@@ -161,7 +161,9 @@ class Serving(Sized, Techniques):
         blank="Let the search choose",
     )
     """None lets the search choose; estimates take the model's own 16-bit format."""
-    kv_cache_format: Annotated[Name, one_of("kv_cache_format", KV_CACHE_FORMATS)] | None = asked(
+    kv_cache_format: (
+        Annotated[Name, one_of("kv_cache_format", KV_CACHE_FORMATS, SPELLED)] | None
+    ) = asked(
         "number format of keys and values",
         "--kv-cache",
         label="Key-value cache",

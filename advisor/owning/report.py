@@ -202,8 +202,8 @@ def rent_or_buy(
         Comparison(spread, bought, way, hours, owning.months)
         for way in market.tenancies(choice.rented)
     ]
-    main = _headline(ways, spot=case.limits.price_kind is PriceKind.SPOT)
     compared = sorted(ways, key=lambda item: item.rent(spread.base, hours=hours))
+    main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
     rents = tuple(rent_cost(item, work, today) for item in compared)
     place = economy.place(owning.place)
     own = owning_cost(spread, size, hours=hours, months=owning.months, work=work)
@@ -260,7 +260,7 @@ def rent_or_buy(
 
 
 def _headline(ways: list[Comparison], *, spot: bool) -> Comparison | None:
-    """Return the way of renting that verdict, chart and break-even compare with: the plan to rent.
+    """Return the way of renting that verdict, chart and break-even compare with: the cheapest.
 
     A commitment also pays for unused hours, spot machines can be taken back, and a hosted model is
     no machine. So none of them counts here, except spot if the user asks for it.

@@ -101,7 +101,7 @@ def _short(console: Console, plan: FleetPlan) -> None:
     if plan.regret is not None:
         screen.say(1, plan.regret.sentence)
     for text in _waits(plan)[:SHOWN_LIMITS]:
-        screen.say(3, text)
+        screen.say(1, text)
     screen.say(6, plan.energy)
     if plan.gap > 0.005:
         more = f"cost up to {percent(plan.gap)} less" if plan.feasible else "leave less out"

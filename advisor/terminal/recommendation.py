@@ -124,7 +124,7 @@ def _searched(recommendation: Recommendation) -> str:
     date = recommendation.catalog_date
     return (
         f"{count(parameters.total)} parameters{active}{trained}. "
-        f"{count(recommendation.searched)} configurations searched, "
+        f"Configurations: {count(recommendation.searched)} searched, "
         f"{count(recommendation.feasible)} feasible"
         f"{f'; newest price of {date}' if date else ''}. {RANGES}"
     )

@@ -94,14 +94,17 @@ def show_on_card(console: Console, card: Accelerator, needs: SoftwareSupport | N
     console.print(
         definitions(
             *(
-                (duty.label, ", ".join(tool.named for tool in usual_tools(card, duty)) or "nothing")
+                (
+                    duty.label,
+                    ", ".join(tool.named_on(card) for tool in usual_tools(card, duty)) or "nothing",
+                )
                 for duty in Duty
             )
         )
     )
     heading(console, "All that runs on it")
     lines = (
-        (tool.name, f"{tool.named}: {words(tool.does)}. {found[1].note}".strip())
+        (tool.name, f"{tool.named_on(card)}: {words(tool.does)}. {found[1].note}".strip())
         for tool in tools_on(card)
         if (found := tool.support(card)) is not None and tool.status is not Status.RETIRED
     )
@@ -145,7 +148,11 @@ def _cards(support: Support) -> Iterator[str]:
             yield f"{name} {value}"
     if support.without:
         yield f"without {', '.join(support.without)}"
-    for title, limits in (("weights", support.weights), ("models", support.families)):
+    for title, limits in (
+        ("weights", support.weights),
+        ("models", support.families),
+        ("of its models", support.needs),
+    ):
         if limits:
             yield f"{title} {', '.join(_limited(limits))}"
     yield support.note

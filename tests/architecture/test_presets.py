@@ -89,6 +89,13 @@ def test_published_weight_formats(name: str, stored: str) -> None:
         ("qwen3-coder-480b", "qwen3-coder-480b-a35b"),
         ("deepseek-r1:70b", "deepseek-r1-distill-llama-70b"),
         ("gemma4:26b", "gemma-4-26b-a4b"),
+        ("mistral-small-3.2-24b", "mistral-small-3.1-24b"),  # its shape: the card of 3.2
+        ("llama-2-7b-chat", "llama-2-7b"),
+        (
+            "qwen3.5-27b",
+            "qwen3.6-27b",
+        ),  # THUDM/slime, scripts/models/qwen3.5-27B.sh: the same shape
+        ("glm-4.7", None),  # a bigger one than glm-4.7-flash
         ("llama-70b", None),  # several generations
         ("some-org/qwen3-30b", None),
         ("30b", None),
@@ -106,8 +113,17 @@ def test_unknown_names_get_the_nearest() -> None:
     assert caught.value.field == "model.preset"
     with pytest.raises(InputError, match=r"names, e\.g\. bert-base, bert-large\. Choose"):
         load_preset("BERT")
+    with pytest.raises(InputError, match=r"e\.g\. mistral-small-3\.2-24b-instruct-2506\. Choose"):
+        load_preset("mistral-small-3.2")
     with pytest.raises(InputError, match="unknown model preset"):
         load_preset("")
+
+
+@pytest.mark.parametrize("name", ["qwen3:8b-q4_K_M", "qwen3-8b-awq", "unsloth/Qwen3-8B-bnb-4bit"])
+def test_a_number_format_in_a_name_is_asked_for_apart(name: str) -> None:
+    """Ollama's tags and repositories of quantised weights end with it."""
+    with pytest.raises(InputError, match=r"qwen3-8b\. Name the model alone\..* --weights"):
+        load_preset(name)
 
 
 def test_a_title_of_the_page_is_a_name() -> None:

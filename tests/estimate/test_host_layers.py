@@ -217,3 +217,14 @@ def test_more_memory_than_two_channels_hold_comes_with_a_servers_channels(
     """Two channels of DDR5 take four modules of 64 GB; eight of DDR5-4800 give 8 x 38.4 GB/s."""
     found = answer("deepseek-r1", "q2_k", "rtx-4090", host={"memory_bytes": size})
     assert any(rate in text for text in found.assumptions)
+
+
+def test_cards_of_llama_cpp_wait_for_each_other() -> None:
+    """unslothai/llama.cpp, pull 187: with 32 users each of two was busy 41 to 47 % of the time."""
+    case = serve("qwen3-30b-a3b", "a100-sxm-80gb", 2, weight_format="q8_0", concurrency=32)
+    case["workload"]["engine"] = "llama-cpp"
+    two = advisor.estimate(case | {"layout": {"pipeline": 2}}).serving
+    one = advisor.estimate(case | {"hardware": {"accelerator": "a100-sxm-80gb"}}).serving
+    assert one is not None
+    assert two is not None
+    assert two.output_tokens_per_s.expected <= 1.1 * one.output_tokens_per_s.expected

@@ -35,7 +35,7 @@ TARGETS = {
 }
 ALL = ["q", "k", "v", "o", "gate", "up", "down"]
 STAGES = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
-STARTERS = ("torchrun", "accelerate", "python", "python3", "tune", "simpletuner")
+STARTERS = ("torchrun", "accelerate", "python", "python3", "tune", "simpletuner", "yolo ")
 
 
 class Started(NamedTuple):
@@ -472,7 +472,12 @@ def unsloth(text: str, count: int) -> dict[str, Any]:
         "tokens": values["STEPS"] * batch * values["SEQUENCE"] * (2 if pairs else 1),
         "sequence_length": values["SEQUENCE"],
         "global_batch": batch,
-        "precision": "bf16_pure" if values["BF16"] else "fp16_mixed",
+        # Adapters are fp32 whatever the base (unsloth-zoo, prepare_model_for_training).
+        "precision": "fp16_mixed"
+        if not values["BF16"]
+        else "bf16_pure"
+        if values["FULL"]
+        else "bf16_mixed",
         "optimizer": OPTIMIZERS[values["OPTIMIZER"]],
         "software": "liger",
         **({"preference": "dpo"} if pairs else {}),
@@ -510,6 +515,26 @@ def timm(text: str, count: int) -> dict[str, Any]:
             "micro_batch": micro,
             "recompute": "full" if "grad-checkpointing" in options else "none",
         },
+    }
+
+
+def ultralytics(text: str, count: int) -> dict[str, Any]:
+    settings = dict(word.split("=", 1) for word in read(text).program if "=" in word)
+    images = int(text.partition("the figures hold for ")[2].partition(" images")[0])
+    tuned = {"kind": "fine_tuning", "method": "full"}
+    assert settings["device"].count(",") == count - 1
+    return {
+        "workload": {
+            **(tuned if settings["model"].endswith(".pt") else {"kind": "pretraining"}),
+            "samples": int(settings["epochs"]) * images,
+            "global_batch": int(settings["nbs"]),
+            "precision": "fp16_amp" if settings["amp"] == "true" else "fp32",
+            "optimizer": {"SGD": "sgd_momentum", "AdamW": "adamw"}[settings["optimizer"]],
+            "data_loading": "jpeg",
+            "loader_workers": int(settings["workers"]),
+            "software": "plain",
+        },
+        "layout": {"data": count, "micro_batch": int(settings["batch"]) // count},
     }
 
 
@@ -769,6 +794,7 @@ PROGRAMS = {
     "pretrain_gpt.py": megatron,
     "torchtitan.train": torchtitan,
     "pytorch-image-models": timm,
+    "yolo": ultralytics,
     "speech_recognition": whisper,
     "run_summarization": summaries,
     "lora_sdxl": sdxl,

@@ -658,6 +658,23 @@ def images(preset: str, accelerator: str, **workload: Any) -> dict[str, Any]:
     return {"model": {"preset": preset}, "workload": tuned, "hardware": placed_on}
 
 
+@pytest.mark.parametrize(("count", "method"), [(1, "full"), (4, None)])
+def test_yolo_trains_under_ultralytics(count: int, method: str | None) -> None:
+    """Settings of docs.ultralytics.com/usage/cfg; batch counts the images of all cards."""
+    kind = {"kind": "fine_tuning", "method": method} if method else {"kind": "pretraining"}
+    case = {
+        "model": {"preset": "yolov8m"},
+        "workload": kind | {"samples": 5000, "epochs": 100},
+        "hardware": {"accelerator": "rtx-4090", "count": count},
+    }
+    text = advisor.export(case, "torchrun").content
+    agrees(text, "torchrun", case)
+    assert f"model=yolov8m.{'pt' if method else 'yaml'} " in text
+    assert "epochs=100 " in text
+    stated = "model data epochs batch nbs imgsz optimizer amp workers device project"
+    assert re.findall(r"^  (\w+)=", text, re.MULTILINE) == stated.split()
+
+
 def test_timm_switches_tf32_on_by_itself() -> None:
     """timm 1.0.28, train.py: allow_tf32 is set; V100 and AMD's cards have none that it switches."""
     text = advisor.export(images("resnet-50", "a100-sxm-80gb", precision="fp32"), "torchrun")

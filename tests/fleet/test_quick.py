@@ -162,3 +162,11 @@ def test_a_machine_at_home_carries_as_many_chats_as_the_search_finds_for_it() ->
         }
     )
     assert alone.plans
+
+
+def test_a_model_may_be_a_count_of_parameters() -> None:
+    """As every other command takes it: --model 13B."""
+    portfolio = quick_portfolio("home", tune="13B", serve="llama-3.1-8b")
+    models = {item.case.model for item in portfolio.workloads}
+    assert {model.parameters for model in models} == {13e9, None}
+    assert {model.preset for model in models} == {"llama-3.1-8b", None}

@@ -35,6 +35,25 @@ def test_cards_that_the_engine_refuses_are_rejected_with_one_that_serves(card: s
     assert ("LMDeploy" if card.startswith("v100") else "llama.cpp") in item.remedy
 
 
+@pytest.mark.parametrize("model", ["deepseek-v3.2", "deepseek-v4-flash", "glm-5-fp8"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_attention_to_picked_keys_needs_hopper(model: str, engine: str) -> None:
+    """vllm-project/vllm issues 38006, 40851; sgl-project/sglang issue 35420: no Ampere, no Ada."""
+    found = answer(SERVE | {"engine": engine}, model)
+    for card in ("a100-sxm-80gb", "l40s"):
+        item = rejection(found, card)
+        assert item.code == "software"
+        assert "there" in item.message
+    assert used(found) == {engine}
+
+
+def test_unsloth_learns_from_pairs_with_adapters_alone() -> None:
+    """Its file refuses DPO of all weights, so no plan may name it."""
+    work = {"kind": "fine_tuning", "tokens": 2e7, "preference": "dpo"}
+    assert "unsloth" not in used(answer(work | {"method": "full"}))
+    assert used(answer(work | {"method": "lora", "software": "unsloth"})) == {"unsloth"}
+
+
 def test_gaudi_trains_under_its_own_software_alone() -> None:
     """README of Optimum Habana; Megatron-Core's install guide names NVIDIA alone."""
     item = rejection(answer(LORA | {"software": "megatron"}), "gaudi2")
@@ -125,6 +144,14 @@ def test_a_plan_names_its_tool_and_release() -> None:
     assert any(
         line.startswith(f"TRL {tool.release}, estimated as") for line in plan.estimate.assumptions
     )
+
+
+def test_a_card_that_a_release_left_out_gets_the_last_that_it_runs() -> None:
+    """dev-discuss.pytorch.org, 2026-09-04: wheels for Volta end with PyTorch 2.14 (CUDA 12.6)."""
+    work = {"kind": "pretraining", "samples": 1_281_167}
+    for card, release in (("v100-pcie-16gb", "2.14.0"), ("t4", "2.15.0")):
+        plan = answer(work, "resnet-50", owned=[{"accelerator": card}]).plans[0]
+        assert f"Software: PyTorch {release}." in plan.sentence
 
 
 def test_a_card_without_published_runs_wins_by_its_high_end_alone() -> None:

@@ -1,7 +1,10 @@
 """The formulas of a serving estimate with the values of a case."""
 
+from math import ceil
+
 import numpy as np
 
+from advisor.equations.serving.continuous_batching import pipeline_batches
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving.demand import ServedModel, cached_bytes_per_sequence
 from advisor.estimate.serving.engine_limits import batched_tokens, sampled_sequences
@@ -61,7 +64,7 @@ def time_substitutions(
     """Return the formulas of the time of a token with this case's values."""
     model = served.model
     requests = _requests(workload, layout)
-    batch = -(-requests // layout.pipeline)
+    batch = ceil(requests / pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share))
     bandwidth = f"{trimmed(accelerator.memory_bandwidth_bytes_per_s / TB, 3)} TB/s"
     context = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens / 2
     cached = float(cached_bytes_per_sequence(served, LayoutArrays.of(layout), context)[0])

@@ -304,7 +304,8 @@ class ToolRules:
             f"offers no {method.value} there": adapts and not able,
             "computes 4-bit weights in fp16 or bf16, which the card lacks": four and not halves,
             f"keeps the experts of {model.family} in 16 bits": four and apart,
-            f"offers no {(wish or method).upper()}": text and wish not in (None, *offer.preference),
+            f"offers no {(wish or method).upper()} with {method.value} training": text
+            and not offer.prefers(wish, method),
         }
         return next((told for told, lacking in lacks.items() if lacking), "")
 

@@ -45,6 +45,6 @@ def able_tools(
         and (found := item.support(card)) is not None
         and (offer := run.offer_of(item)) is not None
         and run.method in (None, *(each for each in offer.methods if found[1].tunes(card, each)))
-        and run.preference in (None, *offer.preference)
+        and offer.prefers(run.preference, run.method)
         and not offer.lacking(layout, four_bit=run.four_bit)
     )

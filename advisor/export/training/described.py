@@ -157,7 +157,7 @@ COMPARED: Final[Mapping[str, Callable[[Tool, Setup], object]]] = {
         item.value for item in setup.layout.offload if item not in tool.says.offload
     ),
     "loggers": lambda tool, _: ", ".join(tool.says.loggers) or "no --log-to",
-    "methods": lambda tool, _: _named(tool.says.methods, "pretraining"),
+    "methods": lambda tool, _: _named(tool.says.methods, "pretraining").replace("full", "finetune"),
     "offers": _offers,
     "offloads": lambda tool, _: ", ".join(tool.says.offload) or "no offload",
     "preference": lambda _, setup: setup.run.preference or "no pairs",

@@ -78,6 +78,20 @@ TIMM: Final = Tool(
     amount=lambda setup, _: float(_dataset_size(setup)),
     means=_timm_means,
 )
+ULTRALYTICS: Final = Tool(
+    "ultralytics",
+    facts={
+        "batch": lambda setup: setup.layout.micro_batch * setup.layout.data,
+        "devices": lambda setup: ",".join(map(str, range(setup.layout.data))),
+        "epoch_images": _dataset_size,
+        "epochs": _epochs,
+        "segments": lambda setup: setup.model.name.endswith("-seg"),
+        "workers": _workers,
+    },
+    amount=lambda setup, _: float(_dataset_size(setup)),
+    means=_timm_means,
+)
+"""YOLO; it starts a process for each card by itself."""
 WHISPER: Final = Tool(
     "whisper",
     facts={"whisper": lambda setup: "whisper" in (setup.model.hub_id or setup.checkpoint or "")},

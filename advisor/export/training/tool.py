@@ -75,6 +75,8 @@ class Description(Noun):
     package: Text
     methods: tuple[FineTuningMethod | None, ...]
     recipes: dict[str, str]
+    recipes_of_adapters: dict[str, str] = Field(default_factory=dict)
+    """Those that differ while the base is frozen."""
     optimizers: dict[Optimizer, object]
     sharding: dict[Sharding, Sharding]
     stack: str = ""
@@ -83,6 +85,8 @@ class Description(Noun):
     resumes: bool = False
     """Whether a file that starts again goes on from its last checkpoint."""
     units: tuple[Unit, ...] = (Unit.TOKEN,)
+    families: tuple[str, ...] = ()
+    """Model families that this program alone trains."""
     writes: bool = True
     """Whether its networks for text write text."""
     recompute: dict[Recompute, Recompute] = WHOLE_BLOCKS
@@ -206,6 +210,8 @@ class Tool:
         """Return the recipe that the file means; a card without TF32 takes fp32 as it is."""
         planned, card = setup.estimate.precision, setup.accelerator
         meant = self.says.recipes[planned]
+        if setup.run.frozen:
+            meant = self.says.recipes_of_adapters.get(planned, meant)
         rounds = card.vendor == "NVIDIA" and "tf32" in card.peak_flops_per_s
         return meant if rounds or meant != "tf32" else planned
 

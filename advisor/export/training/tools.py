@@ -23,6 +23,7 @@ from advisor.export.training.samples import (
     SIMPLETUNER,
     SUMMARIES,
     TIMM,
+    ULTRALYTICS,
     WHISPER,
 )
 from advisor.export.training.tool import Tool
@@ -100,7 +101,8 @@ def _for_samples(setup: Setup, *, gaudi: bool) -> Tool:
         used = setup.estimate.software
         return SIMPLETUNER if used and used.name == SIMPLETUNER.key else DIFFUSERS
     if setup.model.unit is Unit.IMAGE:
-        return GAUDI_TIMM if gaudi else TIMM
+        yolo = setup.model.family in ULTRALYTICS.says.families
+        return ULTRALYTICS if yolo else GAUDI_TIMM if gaudi else TIMM
     if gaudi:
         return GAUDI_WHISPER
     return WHISPER if setup.model.family in tool_choice().speech else SUMMARIES

@@ -357,6 +357,6 @@ class Calibration(Noun):
         if count > seen.accelerators:
             found.append(
                 f"the largest training run on {generation} that was scored had "
-                f"{seen.accelerators:,} accelerators: {wider}"
+                f"{seen.accelerators:,} accelerator{'s' * (seen.accelerators > 1)}: {wider}"
             )
         return tuple(found)

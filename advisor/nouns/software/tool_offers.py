@@ -69,6 +69,8 @@ class Support(Noun):
     """Package that adds the backend to the tool."""
     release: str = ""
     """Newest release of the tool there, if it is not the tool's."""
+    older: dict[Capability, str] = Field(default_factory=dict)
+    """Last release for cards below a compute capability."""
     driver: str = ""
     """Lowest driver."""
     cuda: str = ""
@@ -88,6 +90,8 @@ class Support(Noun):
     """Published format -> the wider one in which its checkpoints are served."""
     families: dict[str, tuple[Chip, ...] | None] = Field(default_factory=dict)
     """Served model families: chips, or None for every card; empty: all that the tool serves."""
+    needs: dict[str, Capability | tuple[Chip, ...]] = Field(default_factory=dict)
+    """Served model families that need more than the tool: lowest compute capability, or chips."""
     divides: tuple[Degree, ...] | None = None
     """How it divides a served model, if not in every way of the tool."""
     note: str = ""
@@ -101,22 +105,29 @@ class Support(Noun):
             return _is_one_of(kind, self.chips)
         return _within(kind, self.lowest, self.last)
 
+    def newest_on(self, card: Accelerator) -> str:
+        """Return the newest release on a card; empty if it is the tool's."""
+        last = (each for least, each in self.older.items() if not _within(Kind.of(card), least))
+        return next(last, self.release)
+
     def tunes(self, card: Accelerator, method: FineTuningMethod) -> bool:
         """Whether a method that the tool offers works on a card."""
         return method not in self.without and _within(Kind.of(card), self.methods.get(method))
 
     def knows(self, card: Accelerator, family: str) -> bool:
         """Whether the tool serves a model family on a card."""
-        chips = self.families.get(family, () if self.families else None)
-        return chips is None or _is_one_of(Kind.of(card), chips)
+        named = self.families.get(family, () if self.families else None)
+        return all(_meets(Kind.of(card), item) for item in (named, self.needs.get(family)))
 
     def serves(self, card: Accelerator, weight_format: str) -> bool:
         """Whether the tool serves a weight format on a card."""
         name = GGUF if WEIGHT_FORMATS[weight_format].mixture else weight_format
-        if name not in self.weights:
-            return False
-        needed, kind = self.weights[name], Kind.of(card)
-        return _is_one_of(kind, needed) if isinstance(needed, tuple) else _within(kind, needed)
+        return name in self.weights and _meets(Kind.of(card), self.weights[name])
+
+
+def _meets(kind: Kind, needed: str | tuple[str, ...] | None) -> bool:
+    """Whether a card is one of the chips, or has the compute capability."""
+    return _is_one_of(kind, needed) if isinstance(needed, tuple) else _within(kind, needed)
 
 
 def _is_one_of(kind: Kind, chips: tuple[str, ...]) -> bool:
@@ -170,6 +181,8 @@ class TrainingOffer(Noun):
     methods: tuple[FineTuningMethod, ...] = ()
     """Ways to fine-tune."""
     preference: tuple[Preference, ...] = ()
+    prefers_with: tuple[FineTuningMethod, ...] = tuple(FineTuningMethod)
+    """Methods that learn from pairs of answers."""
     divides: tuple[Degree, ...] = ()
     """Degrees of a layout besides data parallelism."""
     context: ContextSplit | None = None
@@ -213,6 +226,10 @@ class TrainingOffer(Noun):
     """The first is the tool's own choice."""
     only_writers: bool = False
     """Whether of networks for text it trains only those that write text: no BERT."""
+
+    def prefers(self, wish: Preference | None, method: FineTuningMethod | None) -> bool:
+        """Whether it learns as wished from pairs of answers; without a wish, it has none."""
+        return wish is None or (wish in self.preference and method in self.prefers_with)
 
     def lacks(self, optimizer: Optimizer, *, in_backward: bool) -> str:
         """Return what it does not offer of an update; empty if it does it."""

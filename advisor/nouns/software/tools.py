@@ -120,7 +120,7 @@ class Tool(Noun):
     def release_on(self, card: Accelerator) -> str:
         """Return the release that runs on a card; empty where its plugin's is not known."""
         _, support = self.support(card) or ("", Support())
-        return support.release or ("" if support.plugin else self.release)
+        return support.newest_on(card) or ("" if support.plugin else self.release)
 
     def named_on(self, card: Accelerator) -> str:
         """Return what runs on a card: ``TRL 1.5.0``, ``vLLM 0.26.0 with vllm-gaudi``."""

@@ -202,6 +202,7 @@ def fits(
         accelerator_name=system.accelerator.name,
         count=count,
         memory_bytes=system.accelerator.memory_reported_bytes,
+        host_memory_bytes=system.node.host_memory_bytes,
         context_tokens=context_tokens,
         concurrency=concurrency,
         models=tuple(models),

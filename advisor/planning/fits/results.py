@@ -7,6 +7,7 @@ from typing import Final
 from advisor.foundation.formatting import length_limit
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.units import GB
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import formats_served
 from advisor.nouns.training_choices import FineTuningMethod
@@ -168,6 +169,8 @@ class Fits(Noun):
     count: int
     memory_bytes: float
     """What the driver reports for one card. [bytes]"""
+    host_memory_bytes: float
+    """Of a machine of these cards, for layers of served models. [bytes]"""
     context_tokens: int
     concurrency: int
     models: tuple[ModelFit, ...]
@@ -190,7 +193,8 @@ class Fits(Noun):
         if changed := self.having(Verdict.FITS_IF_CHANGED):
             text += f", {len(changed)} more with smaller weights"
         if hosted := self.having(Verdict.FITS_WITH_HOST):
-            text += f", {len(hosted)} more with layers in the host's memory"
+            room = f"{self.host_memory_bytes / GB:.0f} GB of host memory"
+            text += f", {len(hosted)} more with layers in {room}"
         return text
 
 
