@@ -248,6 +248,8 @@ class HardwareArrays(Columns):
     """Rate of memory-bound kernels in training over that of inference."""
     cache_bandwidth: Floats
     """Share of the memory bandwidth at which decoding reads the key-value cache."""
+    shared_reading: Floats
+    """Time of one more query head that reads it, over that from memory: own kernels."""
     layer_overhead_s: Floats
     """Launches of one layer by an engine with its own kernels."""
     prompt_layer_overhead_s: Floats
@@ -262,6 +264,8 @@ class HardwareArrays(Columns):
     """The same of a recurrence."""
     state_passes: Floats
     """Times that such kernels pass over its state besides reading it and writing it back."""
+    bf16_expert_passes: Floats
+    """Times that a single token reads experts in BF16 besides once."""
     beam_layer_overhead_s: Floats
     """What several tokens of a sequence in one step add to a layer: its beams."""
     short_layers: Floats

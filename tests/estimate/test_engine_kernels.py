@@ -3,6 +3,7 @@
 import pytest
 
 from advisor.architecture.presets import load_preset
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.times import ServingTimes, serving_times
@@ -44,14 +45,19 @@ def own_kernels(**changes: float) -> Calibration:
 
 
 def times(
-    workload: Serving, constants: Calibration, *, pipeline: int = 1, bandwidth: float = 1e12
+    workload: Serving,
+    constants: Calibration,
+    *,
+    pipeline: int = 1,
+    bandwidth: float = 1e12,
+    model: ModelArchitecture = LLAMA_8B,
 ) -> ServingTimes:
     accelerator = card(bandwidth=bandwidth)
     kernels, _ = constants.served_kernels(accelerator, WEIGHT_FORMATS["bf16"])
     hardware = HardwareArrays.of(accelerator, node(), kernels, compute="bf16")
     layout = LayoutArrays.of(ParallelLayout(pipeline=pipeline))
     return serving_times(
-        served(LLAMA_8B), ServingLoad.of(workload), Candidates(layout, hardware), constants
+        served(model), ServingLoad.of(workload), Candidates(layout, hardware), constants
     )
 
 
@@ -62,6 +68,29 @@ def test_a_token_pays_for_launches_reading_and_expanding_each_weight() -> None:
     weights = BLOCKS_8B + HEAD_8B
     expected = 32 * 1e-4 + weights * 2 / 0.5e12 + weights * 1000 / 1e15
     assert found.decode_step_s[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_further_heads_read_a_shared_cache_again() -> None:
+    # 32 query heads share 8 of the cache: three more of each group take half as long as memory.
+    workload = Serving(input_tokens=16384, output_tokens=2, concurrency=1)
+    again = times(workload, own_kernels(shared_reading=0.5)).decode_step_s[0]
+    once = times(workload, own_kernels()).decode_step_s[0]
+
+    cache_bytes = 16384 * 32 * 2 * 8 * 128 * 2
+    assert again - once == pytest.approx(3 * 0.5 * cache_bytes / 1e12, rel=1e-3)
+
+
+def test_a_token_reads_experts_in_bf16_again_where_no_kernel_multiplies_a_vector() -> None:
+    # Qwen3-30B-A3B: 8 of 128 experts in 48 layers, 2,048 x 768 three times each, at half of 1 TB/s.
+    model = load_preset("qwen3-30b-a3b")
+    workload = Serving(input_tokens=1, output_tokens=2, concurrency=1)
+    slow, fast = (
+        times(workload, own_kernels(bf16_expert_passes=again), model=model) for again in (4.0, 0.0)
+    )
+
+    read_again_s = 4 * 48 * 8 * 3 * 2048 * 768 * 2 / 0.5e12
+    assert slow.decode_step_s[0] - fast.decode_step_s[0] == pytest.approx(read_again_s, rel=1e-3)
+    assert slow.ttft_s[0] == fast.ttft_s[0]
 
 
 def test_a_prompt_runs_at_the_rate_of_16_bit_products() -> None:

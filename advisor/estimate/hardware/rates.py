@@ -12,7 +12,12 @@ from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
 ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
 KINDS: Final = ("", "prompt_", "norm_", "routed_", "scan_", "beam_")
-LAUNCHES: Final = (*(f"{kind}layer_overhead_s" for kind in KINDS), "state_passes")
+LAUNCHES: Final = (
+    *(f"{kind}layer_overhead_s" for kind in KINDS),
+    "state_passes",
+    "shared_reading",
+    "bf16_expert_passes",
+)
 """Fields of the kernels' nouns that ``HardwareArrays`` holds too."""
 
 

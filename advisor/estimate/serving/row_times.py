@@ -106,6 +106,9 @@ def products(
         expanded = served.weight_format.expanded and not matrix.wide
         written = np.where((rows > 1) & expanded, 2 * SIXTEEN_BIT_BYTES, 0.0)
         moved = size + written
+        if matrix.experts > 1 and served.weight_format.name == "bf16":
+            again = np.where(content.prompt_tokens > 0, 0.0, hardware.bf16_expert_passes)
+            moved = moved * (1.0 + again)
         total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine, moved)
         # A matrix without rows in its phase is neither computed nor read.
         runs = np.where(rows > 0, 1.0, 0.0)
@@ -243,6 +246,10 @@ def attention_time(
             overhead_s=0.0,
         )
         reading = reading + row.layers * np.asarray(read)
+        # Each query head reads what its group shares: the first from memory, the others on chip.
+        shared = np.maximum(row.flops_per_token_per_key / 2 / layout.tensor - elements, 0.0)
+        again = content.sequences * shared * keys * served.cache_bytes * hardware.shared_reading
+        scores = scores + row.layers * again / hardware.memory_bandwidth_bytes_per_s
         attended = mean_attended_tokens(
             first=content.prompt_cached, last=content.prompt_length, window=window
         )

@@ -44,6 +44,9 @@ class BackendFacts(Noun):
     """Share of the memory bandwidth that reading weights reaches."""
     cache_bandwidth: Fraction
     """The same for keys and values."""
+    shared_reading: NonNegative = 0.0
+    """Time in which one more query head of a group reads what the first has read from memory, over
+    the time of that."""
     expansion: NonNegative
     """Vector operations to expand one quantised weight, counted at the fp32 peak."""
     expansion_16: NonNegative = 0.0
@@ -66,6 +69,9 @@ class BackendFacts(Noun):
     """Time that the launches of a recurrence add to a layer. [s]"""
     state_passes: NonNegative = 0.0
     """Times that kernels pass over a recurrence's state besides reading it and writing it back."""
+    bf16_expert_passes: NonNegative = 0.0
+    """Times that a single token reads its routed experts in BF16 besides once: llama.cpp's Vulkan
+    multiplies them as matrices."""
     beam_layer_overhead_s: Seconds = 0.0
     """Time that several tokens of a sequence in one step add to a layer. [s]"""
 
