@@ -12,6 +12,7 @@ import yaml
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import load_preset
 from advisor.architecture.table.operators import OperatorKind, Part
+from advisor.errors import UnsupportedArchitectureError
 
 TESTS = Path(__file__).parents[1]
 CONFIGS: dict[str, dict[str, object]] = json.loads(
@@ -298,3 +299,37 @@ def test_biases_are_where_the_family_has_them() -> None:
         "block.attention.key": 512,
         "block.attention.value": 512,
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "cached"),
+    [
+        # Layers times keys and values, times heads, times the head dimension; by window.
+        ("odd_kolibri1", {None: 2 * 2 * 4 * 128, 513: 5 * 2 * 4 * 128}),
+        ("odd_flint", {None: 4 * 2 * 4 * 128, 513: 3 * 2 * 4 * 128}),
+        ("odd_laguna", {None: 2 * 2 * 8 * 128, 512: 3 * 2 * 8 * 128}),
+        ("odd_afmoe", {None: 3 * 2 * 2 * 128, 1024: 6 * 2 * 2 * 128}),
+        ("odd_lfm3", {None: 2 * 2 * 2 * 128, 256: 2 * 2 * 2 * 128}),
+        ("odd_inkling_text", {None: 1 * 2 * 2 * 128, 256: 7 * 2 * 4 * 64}),
+        ("odd_sarvam_mla", {None: 5 * (512 + 64)}),
+        ("odd_bailing_hybrid", {None: 2 * (512 + 64)}),
+        # The indexer keeps a key of 128, and in Qwen 4 of 256.
+        ("odd_dots3_note_text", {None: 3 * (512 + 64 + 128), 128: 5 * (256 + 64)}),
+        ("odd_hy_v4", {None: 7 * (512 + 64) + 4 * 128}),
+        ("odd_qwen4_exp_text", {None: 2 * (2 * 2 * 256 + 256)}),
+    ],
+)
+def test_caches_are_those_of_the_classes(key: str, cached: dict[int | None, int]) -> None:
+    model = architecture_from_config(golden("checkpoints")["checkpoints"][key]["config"])
+    found: dict[int | None, float] = {}
+    for row in model.operators:
+        if row.cache_elements_per_token:
+            held = row.layers * row.cache_elements_per_token
+            found[row.window] = found.get(row.window, 0) + held
+    assert found == cached
+
+
+def test_a_part_of_a_multimodal_model_is_no_llama() -> None:
+    config = golden("checkpoints")["checkpoints"]["odd_granite_swa"]["config"]
+    with pytest.raises(UnsupportedArchitectureError, match="it is an encoder or a part of"):
+        architecture_from_config({**config, "model_type": "wav2vec2", "intermediate_size": 4096})

@@ -4,7 +4,7 @@ A value is a constant or the name of a configuration field. A family that needs 
 in Python, which its row names.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,7 @@ Flag = bool | str
 NORMS: Final = {
     "rms": Norm(),
     "rms_fp32_scale": parts.FP32_SCALED_NORM,
+    "rms_without_scale": Norm(scale=False),
     "layer": parts.LAYER_NORM,
     "layer_without_bias": parts.LAYER_NORM_NO_BIAS,
     "layer_without_scale": Norm(kind=NormKind.LAYER, scale=False),
@@ -44,8 +45,10 @@ class WindowSettings(Noun):
     """Every n-th layer attends to all keys."""
     full_every_field: str | None = None
     """Field that holds n, or a text with one letter for each layer of a period (EXAONE)."""
-    full_first: bool = False
-    """Whether the first layer of each n attends to all keys, instead of the last (GPT-Neo)."""
+    full_at: int = -1
+    """Place of that layer among the n: 0 if it is the first (GPT-Neo), -1 if the last."""
+    also_full: tuple[int, ...] = ()
+    """Further layers that attend to all keys; negative ones count from the end."""
     first_field: str | None = None
     """Field with the first layer that has a window. Without this field, no layer has one."""
     used: Flag = True
@@ -86,6 +89,7 @@ class FeedForwardSettings(Noun):
     gated: bool = True
     bias: Flag = False
     fused_gate: bool = False
+    inner_norm: bool = False
     activation: str = "silu"
     """Activation, also of experts, if neither file nor class states one."""
     times_hidden: Annotated[int, Field(ge=1)] | None = None
@@ -105,22 +109,36 @@ class ExpertSettings(Noun):
     bias: bool = False
     router_bias: bool = False
     clamped: bool = False
+    shared_gate: bool = False
+    """Whether the shared expert's output passes a learned gate."""
+    output_norm: bool = False
+    """Whether a norm follows the sum of the experts (A.X K1)."""
 
 
 class DecoderSettings(Noun):
     """A decoder that differs from Llama only in settings."""
 
-    norm: Literal["rms", "rms_fp32_scale", "layer", "layer_without_bias", "layer_without_scale"] = (
-        "rms"
-    )
+    norm: Literal[
+        "rms",
+        "rms_fp32_scale",
+        "rms_without_scale",
+        "layer",
+        "layer_without_bias",
+        "layer_without_scale",
+    ] = "rms"
     norm_places: Literal["before", "after", "around"] = "before"
+    output_norms: Flag = False
+    """Whether norms also follow the branches, if a field decides it."""
     parallel: Flag = False
     """Whether attention and feed-forward read the same norm, and their outputs are added."""
     head_bias: Flag = False
+    head_rows: str | None = None
+    """Field with the rows of the head if it predicts only the first of the token table."""
     dropout: str | None = None
     """Field with the share of each branch that training drops."""
     learned_positions: bool = False
     embedding_norm: bool = False
+    embedding_norm_scaled: bool = True
     decoder_only: bool = False
     """Whether ``add_cross_attention`` must be false."""
     attention: AttentionSettings = AttentionSettings()
@@ -136,15 +154,21 @@ def decoder_of(settings: DecoderSettings, fields: ConfigFields) -> TransformerSh
     if settings.decoder_only:
         parts.refuse_cross_attention(fields)
     parallel = _flag(fields, settings.parallel)
+    places = "around" if _flag(fields, settings.output_norms) else settings.norm_places
+    rows = fields.count("vocab_size")
+    predicted = fields.count(settings.head_rows, rows, maximum=rows) if settings.head_rows else rows
     return parts.decoder(
         fields,
+        vocab_size=predicted,
+        extra_embeddings=rows - predicted,
         norm=NORMS[settings.norm],
-        places=parts.ONE_NORM if parallel else PLACES[settings.norm_places],
+        places=parts.ONE_NORM if parallel else PLACES[places],
         parallel=parallel,
         head_bias=_flag(fields, settings.head_bias),
         dropout=_drops(fields, settings.dropout),
         positions=fields.count("max_position_embeddings") if settings.learned_positions else 0,
         embedding_norm=settings.embedding_norm,
+        embedding_norm_scaled=settings.embedding_norm_scaled,
         attention=[_attention(fields, settings.attention)],
         feed_forward=_feed_forward(fields, settings.feed_forward, settings.experts),
     )
@@ -201,9 +225,9 @@ def windows_of(fields: ConfigFields, settings: WindowSettings) -> list[int | Non
     kinds = [SLIDING] * layers
     if settings.full_every:
         period = _period(fields, settings.full_every, settings.full_every_field)
-        kinds = parts.every_nth_full(layers, period)
-        if settings.full_first:
-            kinds = [FULL if index % period == 0 else SLIDING for index in range(layers)]
+        full = {index % layers for index in settings.also_full}
+        full |= set(range(settings.full_at % period, layers, period))
+        kinds = [FULL if index in full else SLIDING for index in range(layers)]
     if settings.first_field:
         first = fields.count(settings.first_field, layers, minimum=0)
         kinds = [FULL if index < first else SLIDING for index in range(layers)]
@@ -226,10 +250,13 @@ def _feed_forward(
     bias = _flag(fields, dense.bias)
     if experts is None:
         return (_dense(fields, dense, bias=bias),)
+    names = ("router_bias", "clamped", "shared_gate", "output_norm")
+    traits = {name: getattr(experts, name) for name in names}
     if experts.placed == "by_step":
-        return by_step(fields, shared_width=experts.shared_width)
+        return by_step(fields, shared_width=experts.shared_width, **traits)
     if experts.placed == "after_dense":
-        return after_dense(fields, width=experts.width, bias=bias)
+        shared = experts.shared_width or 0
+        return after_dense(fields, width=experts.width, bias=bias, shared_width=shared, **traits)
     layers, wide = layer_count(fields), fields.count(experts.width)
     shared = fields.count(experts.shared_width, 0, minimum=0) if experts.shared_width else 0
     routed = parts.experts_shape(
@@ -239,8 +266,7 @@ def _feed_forward(
         shared_width=shared,
         act=dense.activation,
         bias=experts.bias,
-        router_bias=experts.router_bias,
-        clamped=experts.clamped,
+        **traits,
     )
     return (routed,)
 
@@ -260,30 +286,34 @@ def _dense(fields: ConfigFields, settings: FeedForwardSettings, *, bias: bool) -
         gated=settings.gated,
         bias=bias,
         fused_gate=settings.fused_gate,
+        inner_norm=settings.inner_norm,
     )
 
 
-def by_step(fields: ConfigFields, *, shared_width: str | None) -> FeedForwards:
+def by_step(fields: ConfigFields, *, shared_width: str | None, **traits: Any) -> FeedForwards:
     """Return experts on every ``decoder_sparse_step``-th layer, except those listed as dense.
 
-    ``shared_width`` names the field with the width of a gated expert that every token visits.
+    ``shared_width`` names the field with the width of an expert that every token visits. ``traits``
+    are settings of :func:`experts_shape`.
     """
     layers = layer_count(fields)
     step = fields.count("decoder_sparse_step", 1)
     listed = set(fields.counts("mlp_only_layers", maximum=layers - 1))
     routed = sum(1 for i in range(layers) if i not in listed and (i + 1) % step == 0)
-    gated = shared_width is not None
-    return parts.mixed_layers(
-        fields, routed=routed, shared_width=shared_width or 0, shared_gate=gated
-    )
+    return parts.mixed_layers(fields, routed=routed, shared_width=shared_width or 0, **traits)
 
 
 def after_dense(
-    fields: ConfigFields, *, width: str = "moe_intermediate_size", bias: bool = False
+    fields: ConfigFields,
+    *,
+    width: str = "moe_intermediate_size",
+    bias: bool = False,
+    **traits: Any,
 ) -> FeedForwards:
     """Return dense layers first, then experts on every ``moe_layer_freq``-th layer.
 
-    ``width`` names the field with an expert's width. ``bias`` applies to dense and shared layers.
+    ``width`` names the field with an expert's width. ``bias`` applies to dense and shared layers,
+    ``traits`` are further settings of :func:`mixed_layers`.
     """
     layers = layer_count(fields)
     dense = min(fields.count("first_k_dense_replace", 0, minimum=0), layers)
@@ -297,4 +327,5 @@ def after_dense(
         shared_experts=shared,
         bias=bias,
         shared_bias=bias,
+        **traits,
     )

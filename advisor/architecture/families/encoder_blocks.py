@@ -37,6 +37,8 @@ class BlockShape(Noun):
     input_bias: bool = True
     """Whether queries, keys and values have biases, if the other layers have them."""
     key_bias: bool = True
+    up_bias: bool = True
+    """Whether the first matrix of the feed-forward layers has one, if the other layers do (GTE)."""
     causal: bool = False
     memory: str | None = None
     """Name of a saved tensor that the blocks also attend to."""
@@ -115,7 +117,9 @@ def feed_forward(shape: BlockShape) -> nn.Layers:
         middle = nn.GatedProduct(function=shape.function)
     mask = (nn.Dropout(),) if shape.inner_dropout else ()
     inner = shape.width * (2 if shape.gated else 1)
-    return nn.feed_forward(shape.hidden_size, inner, middle, bias=shape.bias, mask=mask)
+    return nn.feed_forward(
+        shape.hidden_size, inner, middle, bias=shape.bias, up_bias=shape.up_bias, mask=mask
+    )
 
 
 def function_named(fields: ConfigFields) -> nn.Function:

@@ -1,7 +1,7 @@
 """Text encoders: BERT, DistilBERT, MPNet, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 from advisor.architecture import stack as nn
 from advisor.architecture.config.decoder import FULL, SLIDING, refuse_cross_attention
@@ -40,15 +40,25 @@ def task_head(fields: ConfigFields, pooled: nn.Layers, *whole: str) -> nn.Layers
 
 
 def bert(
-    fields: ConfigFields, *, pooler: bool = True, typed: bool = True, distances: bool = False
+    fields: ConfigFields,
+    *,
+    pooler: bool = True,
+    typed: bool = True,
+    placed: bool = True,
+    distances: bool = False,
+    pre_norm: bool = False,
+    **blocks: Any,
 ) -> nn.Stack:
     """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head.
 
     DistilBERT has no pooler; ``typed``: whether there are token types (not in DistilBERT and
-    MPNet); ``distances``: whether all layers share a table of distances (MPNet).
+    MPNet); ``placed``: whether there is a table of positions; ``distances``: whether all layers
+    share a table of distances (MPNet); ``pre_norm``: whether the norms precede the branches, and
+    follow the last one instead of the embedding (XLM-RoBERTa XL); ``blocks``: fields of
+    :class:`BlockShape`.
     """
     refuse_cross_attention(fields)
-    shape = post_norm_blocks(fields)
+    shape = block_shape(fields, post_norm=not pre_norm, dropout=True, **blocks)
     hidden = nn.Linear(out=shape.hidden_size)
     predicts = ends(fields, "ForMaskedLM", "ForPreTraining", "LMHeadModel", "ForCausalLM")
     head = task_head(fields, (hidden,), "ForSequenceClassification")
@@ -60,11 +70,20 @@ def bert(
         head = (hidden,)
     if ends(fields, "ForPreTraining"):
         head = (nn.branch("next_sentence", hidden, nn.Linear(out=2)), *head)
-    embedding = text_embedding(fields, shape.hidden_size, predicts=predicts, typed=typed)
+    embedding = text_embedding(
+        fields, shape.hidden_size, predicts=predicts, placed=placed, typed=typed
+    )
+    encoder = transformer_blocks(shape)
+    if pre_norm:
+        embedding = tuple(layer for layer in embedding if layer is not LAYER_NORM)
+        encoder += (LAYER_NORM,)
+    if fields.flag("use_task_id"):
+        tasks = fields.count("task_type_vocab_size")
+        embedding += (nn.Learned(elements=tasks * shape.hidden_size),)
     if distances:
         buckets = fields.count("relative_attention_num_buckets")
         embedding += (nn.Learned(elements=buckets * shape.heads),)
-    return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
+    return encoder_stack(fields, shape, embedding, encoder, head, predicts)
 
 
 def electra(fields: ConfigFields) -> nn.Stack:

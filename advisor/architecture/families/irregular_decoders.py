@@ -4,9 +4,9 @@ from typing import Final
 
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, SLIDING, FeedForwards, layer_count
-from advisor.architecture.config.fields import ConfigFields
+from advisor.architecture.config.fields import LIMITS, ConfigFields
 from advisor.architecture.mixers.attention import AttentionShape, WindowLayers
-from advisor.architecture.mixers.feed_forward import ExpertsShape
+from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
 from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
 from advisor.architecture.table.rows import Norm, NormKind
 
@@ -16,6 +16,7 @@ OPT_POSITION_OFFSET: Final = 2
 IMAGE_ROWS: Final = 8
 """Rows for image tokens after Llama 3.2 Vision's vocabulary."""
 
+HYBRID: Final = "hybrid"
 CHUNKED: Final = "chunked_attention"
 
 
@@ -214,6 +215,86 @@ def _mimo_attention(fields: ConfigFields, kind: str, layers: int) -> AttentionSh
         value_head_dim=fields.count("swa_v_head_dim", shape.value_head_dim),
         sinks=fields.flag("add_swa_attention_sink_bias", True),
     )
+
+
+def inkling(fields: ConfigFields) -> TransformerShape:
+    """Inkling: scores by distance, convolutions after projections; other heads in windows."""
+    layers = layer_count(fields)
+    listed = fields.counts("local_layer_ids", maximum=layers - 1)
+    local = set(listed or (index for index in range(layers) if (index + 1) % 6))
+    types = fields.texts("layer_types", length=layers, allowed=(HYBRID, f"{HYBRID}_sliding"))
+    full = types.count(HYBRID) if types else layers - len(local)
+    width, window = fields.count("d_rel"), fields.count("sliding_window_size")
+    heads = fields.count("swa_num_attention_heads")
+    groups = fields.count("swa_num_key_value_heads")
+    fields.must_divide("swa_num_key_value_heads", groups, heads)
+    dim = fields.count("swa_head_dim")
+    whole = parts.attention_shape(
+        fields,
+        layers=full,
+        query_key_norm="head",
+        rotary=False,
+        relative=(width, fields.count("rel_extent")),
+    )
+    windowed = whole.changed(
+        windows=parts.grouped([window] * (layers - full)),
+        heads=heads,
+        key_value_heads=groups,
+        head_dim=dim,
+        value_head_dim=dim,
+        relative=(width, window),
+    )
+    dense = min(fields.count("dense_mlp_idx", 0, minimum=0), layers)
+    wide = fields.optional_count("dense_intermediate_size")
+    shared, sink = fields.count("n_shared_experts"), fields.flag("shared_expert_sink")
+    layered = parts.mixed_layers(
+        fields,
+        routed=parts.sparse_layers(fields, layers - dense),
+        # With a separate width for dense layers, the usual one is that of experts.
+        width="intermediate_size" if wide else "moe_intermediate_size",
+        dense_width=wide,
+        shared_experts=shared,
+        # The router also weights the shared experts, and scales the sum.
+        router_scales=sink * shared * fields.count("hidden_size") + 1,
+    )
+    return parts.decoder(
+        fields,
+        embedding_norm=True,
+        kernel=fields.count("conv_kernel_size"),
+        attention=[whole, windowed],
+        feed_forward=[
+            layer.changed(scales=1) if isinstance(layer, FeedForwardShape) else layer
+            for layer in layered
+        ],
+    )
+
+
+def laguna(fields: ConfigFields) -> TransformerShape:
+    """Laguna: gated attention; windowed layers may have other numbers of heads."""
+    layers = layer_count(fields)
+    windows = parts.typed_windows(
+        fields, window=fields.optional_count("sliding_window"), default=[FULL] * layers
+    )
+    heads = fields.counts("num_attention_heads_per_layer", maximum=LIMITS["num_attention_heads"])
+    heads = heads or (fields.count("num_attention_heads"),) * layers
+    fields.must_match("num_attention_heads_per_layer", len(heads), layers)
+    by_head = not fields.is_text("gating") or fields.text("gating") == "per-head"
+    shape = parts.attention_shape(
+        fields,
+        input_bias=fields.flag("attention_bias"),
+        output_bias=fields.flag("attention_bias"),
+        query_key_norm="head",
+        output_gate="head" if by_head else "element",
+    )
+    attention = []
+    for count in sorted(set(heads)):
+        fields.must_divide("num_key_value_heads", shape.key_value_heads, count)
+        own = [window for window, found in zip(windows, heads, strict=True) if found == count]
+        attention.append(shape.changed(heads=count, windows=parts.grouped(own)))
+    routed = parts.sparse_layers(fields, layers - 1)
+    shared = "shared_expert_intermediate_size"
+    layered = parts.mixed_layers(fields, routed=routed, shared_width=shared, router_bias=True)
+    return parts.decoder(fields, attention=attention, feed_forward=layered)
 
 
 def step3(fields: ConfigFields) -> TransformerShape:

@@ -1,18 +1,30 @@
 """Decoders that attend to latents, to keys that an indexer picks, or to compressed entries."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, SLIDING, layer_count
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import after_dense
-from advisor.architecture.mixers.attention import AttentionShape, Indexer
+from advisor.architecture.mixers.attention import AttentionShape, Indexer, WindowLayers
 from advisor.architecture.mixers.compressed_attention import CompressedAttention, CompressedIndexer
 from advisor.architecture.mixers.transformer import TransformerShape
 
 SPARSE: Final = "compressed_sparse_attention"
 HEAVY: Final = "heavily_compressed_attention"
+INDEXED: Final = "indexed_attention"
+SWA_SIZES: Final = {
+    "num_attention_heads": 64,
+    "num_key_value_heads": 64,
+    "q_lora_rank": 1024,
+    "kv_lora_rank": 1024,
+    "head_dim": 256,
+    "qk_nope_head_dim": 192,
+    "v_head_dim": 128,
+}
+"""Sizes of dots 3's windowed layers (transformers 5.24.0, configuration_dots3_note.py)."""
 RATIOS: Final = {0: SLIDING, 4: SPARSE, 128: HEAVY}
 """Kinds of layers by their number in ``compress_ratios``."""
 
@@ -36,6 +48,71 @@ def longcat(fields: ConfigFields) -> TransformerShape:
     routed = experts.changed(active=max(visited, 1), router_scales=scales)
     dense = parts.feed_forward_shape(fields, layers=2 * blocks)
     return parts.decoder(fields, attention=[attention], feed_forward=[dense, routed])
+
+
+def hunyuan4(fields: ConfigFields) -> TransformerShape:
+    """Hunyuan 4: gated latent attention with sinks to picked keys, in residual streams."""
+    layers = layer_count(fields)
+    fields.texts("layer_types", length=layers, allowed=("indexed_attention",))
+    picks = [index == 0 or index % 4 == 1 for index in range(layers)]
+    kinds = fields.texts("indexer_types", length=layers, allowed=("full", "shared"))
+    own = sum(picks) if kinds is None else kinds.count("full")
+    attention = parts.latent_attention(
+        fields,
+        query_rank=fields.count("q_lora_rank"),
+        indexer=parts.indexer_shape(fields, own),
+    ).changed(sinks=True, output_gate="element")
+    return parts.decoder(
+        fields,
+        attention=[attention],
+        feed_forward=after_dense(fields, clamped=True),
+        residual_streams=fields.count("hc_mult"),
+        streams_mixed=False,
+    )
+
+
+def dots3(fields: ConfigFields) -> TransformerShape:
+    """Dots 3 Note: gated latent attention; windowed layers have their own heads and ranks."""
+    layers = layer_count(fields)
+    default = [INDEXED if i < 2 or i % 4 == 1 else SLIDING for i in range(layers)]
+    types = fields.texts("layer_types", length=layers, allowed=(FULL, INDEXED, SLIDING))
+    kinds = ["" if kind == SLIDING else kind for kind in types or default]
+    whole, windowed = len(kinds) - kinds.count(""), kinds.count("")
+    rank = fields.optional_count("q_lora_rank")
+    dense = fields.flag("use_dsa", True) is False
+    indexer = None if dense else parts.indexer_shape(fields, whole)
+    attention = []
+    if whole:
+        attention.append(
+            parts.latent_attention(fields, query_rank=rank, indexer=indexer, layers=whole)
+        )
+    if windowed:
+        own = _own_sizes(fields, list(types or default).index(SLIDING))
+        shape = parts.latent_attention(own, query_rank=own.count("q_lora_rank"), layers=windowed)
+        window = fields.count("sliding_window", fields.count("sliding_window_size", 512))
+        attention.append(shape.changed(windows=(WindowLayers(layers=windowed, window=window),)))
+    shared = fields.count(
+        "moe_shared_expert_intermediate_size", fields.count("shared_experts_intermediate_size")
+    )
+    routed = parts.sparse_layers(fields, layers - fields.count("first_k_dense_replace", minimum=0))
+    return parts.decoder(
+        fields,
+        attention=[shape.changed(output_gate="head", key_rope_norm=True) for shape in attention],
+        feed_forward=parts.mixed_layers(fields, routed=routed, shared_width=shared),
+    )
+
+
+def _own_sizes(fields: ConfigFields, layer: int) -> ConfigFields:
+    """Return the sizes of dots 3's windowed layers: by layer, by ``swa_*`` fields, or defaults."""
+    own = {name: fields.count(f"swa_{name}", size) for name, size in SWA_SIZES.items()}
+    rotated = own["head_dim"] - own["qk_nope_head_dim"]
+    own["qk_rope_head_dim"] = fields.count("swa_qk_rope_head_dim", rotated)
+    listed = fields.mapping("per_layer_config") or {}
+    for key, sizes in listed.items():
+        if key.isdigit() and int(key) == layer and isinstance(sizes, Mapping):
+            own.update(sizes)
+    flags = {"attention_bias": fields.flag("attention_bias")}
+    return ConfigFields({**own, **flags, "hidden_size": fields.count("hidden_size")})
 
 
 def mistral_large4(fields: ConfigFields) -> TransformerShape:

@@ -1,17 +1,24 @@
 """Decoders that mix attention with linear attention or short convolutions: Qwen3-Next, LFM 2."""
 
-from typing import Final
+from collections.abc import Sequence
+from itertools import count
+from math import isqrt
+from typing import Any, Final
 
 from advisor.architecture.config import decoder as parts
-from advisor.architecture.config.decoder import FULL, LINEAR, FeedForwards, layer_count
+from advisor.architecture.config.decoder import FULL, LINEAR, SLIDING, FeedForwards, layer_count
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import after_dense, by_step
 from advisor.architecture.families.state_space_hybrids import layer_kinds, state_bytes
+from advisor.architecture.mixers.attention import AttentionShape, Indexer
 from advisor.architecture.mixers.feed_forward import ExpertsShape
 from advisor.architecture.mixers.recurrences import GatedDelta, LightningAttention, ShortConvolution
-from advisor.architecture.mixers.transformer import TransformerShape
+from advisor.architecture.mixers.streams import GatedStreams, WordSequences
+from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
 
 INDEXED: Final = "indexed_attention"
+MOST_TABLES: Final = 1024
+"""Tables of word sequences that are counted: each needs a search for a prime number."""
 
 
 def _gated_delta(
@@ -55,7 +62,87 @@ def gated_hybrid(fields: ConfigFields, *, routed: bool) -> TransformerShape:
         norm=parts.FP32_SCALED_NORM,
         attention=[attention],
         other_mixers=[_gated_delta(fields, types.count(LINEAR))],
-        feed_forward=by_step(fields, shared_width=shared) if routed else None,
+        feed_forward=by_step(fields, shared_width=shared, shared_gate=True) if routed else None,
+    )
+
+
+def qwen4(fields: ConfigFields) -> TransformerShape:
+    """Qwen 4: as Qwen3-Next with gated streams; attention picks keys by the means of blocks."""
+    layers, streams = layer_count(fields), fields.count("hc_count", minimum=2)
+    kinds = (FULL, INDEXED, LINEAR)
+    types = fields.texts("layer_types", length=layers, allowed=kinds) or tuple(
+        parts.every_nth_full(layers, fields.count("full_attention_interval", 4), other=LINEAR)
+    )
+    full = layers - types.count(LINEAR)
+    indexer = None
+    if full and fields.has("indexer_n_heads"):
+        indexer = Indexer(
+            layers=full,
+            heads=fields.count("indexer_n_heads"),
+            head_dim=fields.count("indexer_head_dim"),
+            top_k=fields.count("indexer_budget"),
+            weighted=False,
+            averaged=fields.count("indexer_compress_ratio"),
+        )
+    attention = parts.attention_shape(
+        fields,
+        layers=full,
+        bias=fields.flag("attention_bias"),
+        query_key_norm="head",
+        output_gate="element",
+        indexer=indexer,
+    )
+    shared = "shared_expert_intermediate_size"
+    return parts.decoder(
+        fields,
+        norm=parts.FP32_SCALED_NORM,
+        places=NormPlaces(attention_input=False, feed_forward_input=False),
+        final_norm=False,
+        gated_streams=GatedStreams(streams=streams, rank=fields.count("hc_lowrank")),
+        word_sequences=_word_sequences(fields, streams),
+        attention=[attention],
+        other_mixers=[_gated_delta(fields, types.count(LINEAR))],
+        feed_forward=parts.mixed_layers(
+            fields, routed=layers, shared_width=shared, shared_gate=True
+        ),
+    )
+
+
+def _word_sequences(fields: ConfigFields, streams: int) -> WordSequences | None:
+    """Return the tables of word sequences: each head has the next prime number of rows."""
+    listed = set(fields.counts("ple_layer_ids", maximum=layer_count(fields)))
+    if not listed:
+        return None
+    heads = (fields.count("ngram_size", minimum=2, maximum=16) - 1) * fields.count(
+        "heads_per_ngram", maximum=64
+    )
+    if len(listed) * heads > MOST_TABLES:
+        wanted = f"at most {MOST_TABLES} tables"
+        fields.refuse("ple_layer_ids", "asks for too many tables", len(listed) * heads, wanted)
+    step = fields.count("make_ngram_vocab_size_divisible_by")
+    size, rows = fields.count("ngram_vocab_size_base", minimum=2) - 1, 0
+    for _ in listed:
+        table = 0
+        for _ in range(heads):
+            size = _next_prime(size)
+            table += size
+        rows += -(-table // step) * step
+    return WordSequences(
+        layers=len(listed),
+        rows_of_tables=rows,
+        heads=heads,
+        width=fields.count("ple_embed_dim", fields.count("hidden_size"), minimum=heads),
+        kernel=fields.count("ple_conv_kernel_size"),
+        streams=streams,
+    )
+
+
+def _next_prime(after: int) -> int:
+    """Return the smallest prime number above another number."""
+    return next(
+        number
+        for number in count(after + 1)
+        if number > 1 and all(number % divisor for divisor in range(2, isqrt(number) + 1))
     )
 
 
@@ -104,11 +191,16 @@ def minimax(fields: ConfigFields) -> TransformerShape:
 
 
 def _channelwise_delta(
-    fields: ConfigFields, nested: ConfigFields, layers: int, *, full_rank_gate: bool
+    fields: ConfigFields,
+    nested: ConfigFields,
+    layers: int,
+    *,
+    full_rank_gate: bool,
+    full_rank_decay: bool = False,
 ) -> GatedDelta:
     """Return delta-rule layers with a decay for each channel (Kimi Linear, GLM-5.3 Flash)."""
     heads = nested.count("num_heads", fields.count("linear_num_heads"))
-    dim = nested.count("head_dim", fields.count("linear_head_dim"))
+    dim = nested.optional_count("head_dim") or fields.count("linear_head_dim")
     return GatedDelta(
         layers=layers,
         key_heads=heads,
@@ -116,7 +208,8 @@ def _channelwise_delta(
         key_head_dim=dim,
         value_head_dim=dim,
         kernel=nested.count("short_conv_kernel_size", fields.count("linear_conv_kernel_dim")),
-        decay_rank=dim,
+        decay_rank=None if full_rank_decay else dim,
+        channelwise=True,
         gate_rank=None if full_rank_gate else dim,
         # Serving engines keep these states in fp32 (vLLM, kda_state_dtype).
         state_bytes_per_element=4.0,
@@ -153,6 +246,57 @@ def kimi_linear(fields: ConfigFields) -> TransformerShape:
         # The class has two matrices and ignores tie_word_embeddings.
         tied=False,
     )
+
+
+def bailing(fields: ConfigFields) -> TransformerShape:
+    """Ling 3: delta-rule layers with a decay per channel; the last of each group attends."""
+    if fields.has("group_norm_size"):
+        what = "belongs to Ling 2.5, whose lightning attention is not supported"
+        fields.refuse("group_norm_size", what, fields.count("group_norm_size"), "Ling 3")
+    layers = layer_count(fields)
+    default = parts.every_nth_full(layers, fields.count("layer_group_size"), other=LINEAR)
+    full = layer_kinds(fields, default).count(FULL)
+    attention = parts.latent_attention(
+        fields, layers=max(full, 1), query_rank=fields.optional_count("q_lora_rank")
+    ).changed(output_gate="head")
+    head_dim = fields.count("linear_head_dim", fields.count("head_dim"))
+    delta = _channelwise_delta(
+        fields,
+        ConfigFields({"head_dim": head_dim}),
+        layers - full,
+        full_rank_gate=True,
+        full_rank_decay=True,
+    )
+    return parts.decoder(
+        fields,
+        attention=[attention] if full else [],
+        other_mixers=[delta],
+        feed_forward=after_dense(fields),
+    )
+
+
+def lara_mini(fields: ConfigFields) -> TransformerShape:
+    """Lara Mini: gated delta layers between layers with a window and few with full attention."""
+    layers = layer_count(fields)
+    pattern = (LINEAR, SLIDING, LINEAR, FULL, SLIDING)
+    types = fields.texts("layer_types", length=layers, allowed=set(pattern)) or tuple(
+        pattern[index % len(pattern)] for index in range(layers)
+    )
+    shared = "shared_expert_intermediate_size"
+    return parts.decoder(
+        fields,
+        norm=parts.FP32_SCALED_NORM,
+        attention=[_windowed(fields, types, bias=fields.flag("attention_bias"))],
+        other_mixers=[_gated_delta(fields, types.count(LINEAR))],
+        feed_forward=parts.mixed_layers(fields, routed=layers, shared_width=shared),
+    )
+
+
+def _windowed(fields: ConfigFields, types: Sequence[str], **settings: Any) -> AttentionShape:
+    """Return the full and windowed layers among others, with norms on queries and keys."""
+    window = fields.count("sliding_window")
+    windows = [window if kind == SLIDING else None for kind in types if kind in (FULL, SLIDING)]
+    return parts.attention_shape(fields, windows=windows, query_key_norm="head", **settings)
 
 
 def glm5_next(fields: ConfigFields) -> TransformerShape:
@@ -202,6 +346,27 @@ def lfm2(fields: ConfigFields) -> TransformerShape:
         factor = fields.number("block_ffn_dim_multiplier", minimum=0.01, maximum=100)
         width = -(-int(factor * int(2 * width / 3)) // step) * step
     return _convolved(fields, (parts.feed_forward_shape(fields, width=width),))
+
+
+def lfm3(fields: ConfigFields) -> TransformerShape:
+    """LFM 3: LFM 2 with windows on half of the attention layers, gates and outer norms."""
+    layers = layer_count(fields)
+    types = fields.texts("layer_types", length=layers, allowed=("conv", FULL, SLIDING)) or tuple(
+        FULL if i % 4 == 2 else SLIDING if i % 4 == 0 and i else "conv" for i in range(layers)
+    )
+    convolution = ShortConvolution(
+        layers=types.count("conv"),
+        kernel=fields.count("conv_L_cache"),
+        bias=fields.flag("conv_bias"),
+    )
+    gate = "head" if fields.flag("use_attention_gate") else "none"
+    attention = _windowed(fields, types, output_gate=gate, bias=fields.flag("attention_bias"))
+    return parts.decoder(
+        fields,
+        places=parts.SANDWICH_NORMS if fields.flag("use_sandwich_norm") else NormPlaces(),
+        attention=[attention],
+        other_mixers=[convolution],
+    )
 
 
 def _convolved(fields: ConfigFields, feed_forward: FeedForwards) -> TransformerShape:

@@ -57,6 +57,8 @@ class Indexer(Noun):
     itself, with normalised queries (MiniMax-M3)."""
     pool: Count | None = None
     """Number of keys scored together, weighted by a gate (GLM-5.3 Flash)."""
+    averaged: Count | None = None
+    """Number of keys whose mean is scored (Qwen 4)."""
     scalars: Annotated[int, Field(ge=0)] = 0
     """Additional parameters: norms, scales of heads, places in a pool."""
 
@@ -82,7 +84,7 @@ class Indexer(Noun):
             "index_scores",
             OperatorKind.ATTENTION,
             parameters=self.scalars,
-            flops_per_token_per_key=2.0 * self.heads * dim / (self.pool or 1),
+            flops_per_token_per_key=2.0 * self.heads * dim / (self.pool or self.averaged or 1),
             causal=True,
             heads=self.heads,
             cache_heads=1,
@@ -107,6 +109,8 @@ class AttentionTraits(Noun):
     """Norm for each head, or for the whole projection (one scale per element)."""
     query_key_norm_per_head_scale: bool = False
     """Whether each head has its own scale (Command-R+)."""
+    query_key_norm_scaled: bool = True
+    """Whether these norms have scales if the model's norms have them."""
     query_key_norm_bias: bool = True
     """Whether these norms have a bias if the model's norms have one."""
     rotary: bool = True
@@ -114,6 +118,12 @@ class AttentionTraits(Noun):
     """Whether each head has one learned logit (gpt-oss)."""
     softcap: bool = False
     """Whether scores pass through tanh (Gemma 2)."""
+    output_gate: Literal["none", "element", "head"] = "none"
+    """Learned gate on the output: one value per element, or one per head."""
+    gate_bias: bool = False
+    """Whether a gate by element has a bias for each head (Beam)."""
+    output_norm: bool = False
+    """Whether a norm precedes the output projection (BitNet)."""
     fp32_softmax: bool = True
     """Whether unfused code computes the softmax in fp32 for every stream format (GPT-2: False)."""
 
@@ -134,12 +144,14 @@ class AttentionShape(AttentionTraits):
     """Learned scalars for the block's output (Llama 3.2 Vision) or scores (Mistral Large 4)."""
     dropout: bool = False
     """Whether training drops some probabilities; flash kernels recompute the mask."""
-    output_gate: Literal["none", "element", "head"] = "none"
-    """Learned gate on the output: one value per element, or one per head."""
     value_projection: bool = True
     """False if the projected keys are also the values (Gemma 4)."""
     own_key_value: bool = True
     """False if keys, values (or latents) and cache belong to an earlier layer (Gemma 4)."""
+    relative: tuple[Count, Count] | None = None
+    """Width of each head's vector that scores distances, and the farthest distance (Inkling)."""
+    key_rope_norm: bool = False
+    """Latent attention: whether the rotated part of the keys passes a norm (dots 3)."""
     latent: LatentAttention | None = None
     indexer: Indexer | None = None
 
@@ -172,6 +184,8 @@ class AttentionShape(AttentionTraits):
         if self.latent is None:
             yield from self._projections(at, saved)
             yield from self._head_norms(at)
+            if self.relative:
+                yield from self._distances(at, *self.relative)
         else:
             yield from self._latent_projections(at, self.latent, saved)
         if self.indexer is not None and self.indexer.layers:
@@ -183,6 +197,8 @@ class AttentionShape(AttentionTraits):
         width = self.heads * self.value_head_dim
         if self.output_gate != "none":
             yield from self._output_gate(at, width)
+        if self.output_norm:
+            yield at.norm("output_norm", width, stream=COMPUTE)
         # The kernel's own output is the input; an adapter in fp32 keeps a cast of it.
         cast = linear_input(width, ("o",), divided=True, remade=False)
         yield at.linear(
@@ -247,6 +263,8 @@ class AttentionShape(AttentionTraits):
                 division=REPLICATED,
             )
             yield at.norm("key_value_latent_norm", key_rank, stream=COMPUTE)
+            if self.key_rope_norm:
+                yield at.norm("key_rope_norm", latent.rope_head_dim, stream=COMPUTE)
         expanded = self.heads * (latent.nope_head_dim + self.value_head_dim)
         saved = linear_input(key_rank, ("v",))
         yield at.linear("key_value", key_rank, expanded, target="v", saved=(saved,))
@@ -255,6 +273,7 @@ class AttentionShape(AttentionTraits):
         if self.query_key_norm == "none":
             return
         bias = at.norms.bias and self.query_key_norm_bias
+        scaled = at.norms.scale and self.query_key_norm_scaled
         heads_of = {"query_norm": self.heads}
         if self.own_key_value:
             heads_of["key_norm"] = self.key_value_heads
@@ -263,12 +282,23 @@ class AttentionShape(AttentionTraits):
             yield at.norm(
                 name,
                 scales if whole else self.head_dim,
-                norm=at.norms.changed(bias=bias),
+                norm=at.norms.changed(bias=bias, scale=scaled),
                 rows=1 if whole else heads,
                 scales=scales if self.query_key_norm_per_head_scale else None,
                 stream=COMPUTE,
                 divided=True,
             )
+
+    def _distances(self, at: Rows, width: int, reach: int) -> Iterator[Operator]:
+        yield at.linear("relative", at.hidden_size, self.heads * width)
+        yield at.elementwise(
+            "distances",
+            parameters=width * reach,
+            flops_per_token=2.0 * self.heads * width * reach,
+            fused=self.heads * (width + reach),
+            unfused=self.heads * (width + 3.0 * reach),
+            division=TENSOR,
+        )
 
     def _rotation(self, at: Rows) -> Operator:
         if self.latent is None:
@@ -290,6 +320,7 @@ class AttentionShape(AttentionTraits):
         yield at.linear("output_gate", at.hidden_size, gates, bias=self.input_bias and by_element)
         yield at.elementwise(
             "gating",
+            parameters=self.heads * self.gate_bias,
             fused=2.0 * width + gates,
             unfused=2.0 * width + 3.0 * gates,
             launches=2,

@@ -83,6 +83,10 @@ class FeedForwardShape(Noun):
     bias: bool = False
     fused_gate: bool = False
     """Whether gate and up projections are one matrix."""
+    inner_norm: bool = False
+    """Whether a norm precedes the down projection (BitNet)."""
+    scales: Annotated[int, Field(ge=0)] = 0
+    """Learned scalars for the output (Inkling)."""
 
     @property
     def input_readers(self) -> tuple[str, ...]:
@@ -98,6 +102,8 @@ class FeedForwardShape(Noun):
             yield at.linear(name, hidden_size, width, bias=bias, target=name, saved=saved)
             saved = ()
         yield self._activation(at)
+        if self.inner_norm:
+            yield at.norm("inner_norm", width, stream=COMPUTE)
         product = linear_input(width, ("down",), divided=True)
         yield at.linear("down", width, hidden_size, bias=bias, target="down", saved=(product,))
 
@@ -122,7 +128,7 @@ class FeedForwardShape(Noun):
             "activation",
             kind=OperatorKind.ACTIVATION,
             division=TENSOR,
-            parameters=activation.parameters,
+            parameters=activation.parameters + self.scales,
             fused=(3.0 if gated else 2.0) * width,
             unfused=(activation.passes + (3.0 if gated else 0.0)) * width,
             launches=activation.launches + gated,
@@ -158,6 +164,8 @@ class ExpertsShape(Noun):
     """Whether the shared expert's output passes a learned gate (Qwen2-MoE)."""
     clamped: bool = False
     """Whether the activation clamps its inputs (gpt-oss)."""
+    output_norm: bool = False
+    """Whether a norm follows the sum of the experts (A.X K1)."""
 
     @property
     def input_readers(self) -> tuple[str, ...]:
@@ -223,6 +231,8 @@ class ExpertsShape(Noun):
                 launches=3,
                 saved=(kept("shared_output", hidden_size),),
             )
+        if self.output_norm:
+            yield at.norm("output_norm", hidden_size, stream=COMPUTE)
 
     def _router(self, at: Rows, saved: tuple[SavedTensor, ...]) -> Operator:
         hidden_size = at.hidden_size

@@ -159,8 +159,10 @@ class GatedDelta(Mixer):
     key_head_dim: Count
     value_head_dim: Count
     kernel: Count
+    channelwise: bool = False
+    """Whether each channel has its own decay, not each head."""
     decay_rank: Count | None = None
-    """Rank of the projection to one decay per channel; None means one decay per head."""
+    """Rank of the projection to the decays; None means full rank."""
     gate_rank: Count | None = None
     """Rank of the output gate's projection; None means full rank."""
     state_bytes_per_element: float = 2.0
@@ -187,7 +189,7 @@ class GatedDelta(Mixer):
         """
         keys = self.key_heads * self.key_head_dim
         values = self.value_heads * self.value_head_dim
-        decays = self.value_heads if self.decay_rank is None else values
+        decays = values if self.channelwise else self.value_heads
         matrices = {
             "query_key_value": (2 * keys + values, None),
             "gate": (values, self.gate_rank),

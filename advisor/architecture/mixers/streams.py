@@ -95,7 +95,7 @@ class AlternatingUpdates(Noun):
             yield at.lone_linear(name, hidden_size, others, division=REPLICATED)
 
 
-def hyper_connection_rows(at: Rows, streams: int) -> Iterator[Operator]:
+def hyper_connection_rows(at: Rows, streams: int, *, mixed: bool = True) -> Iterator[Operator]:
     """Yield the rows that mix several residual streams around both branches of a block.
 
     References
@@ -105,10 +105,10 @@ def hyper_connection_rows(at: Rows, streams: int) -> Iterator[Operator]:
     wide = streams * at.hidden_size
     saved = (kept("streams", wide, STREAM),)
     for branch in ("attention", "feed_forward"):
-        # Into the branch, out of it, and across the streams.
-        out = streams * (2 + streams)
+        # Into the branch, out of it, and (but in Hunyuan 4) across the streams.
+        out = streams * (2 + streams * mixed)
         mapping = at.linear(f"{branch}_mix", wide, out, bias=True, division=REPLICATED, saved=saved)
-        yield _scaled(mapping, MIX_SCALES)
+        yield _scaled(mapping, MIX_SCALES - (not mixed))
         yield at.elementwise(
             f"{branch}_streams",
             # Read for the branch's input; read, mixed and written with its output.
@@ -129,3 +129,77 @@ def _scaled(row: Operator, scales: int) -> Operator:
     return row.changed(
         parameters=row.parameters + scales, active_parameters=row.active_parameters + scales
     )
+
+
+class GatedStreams(Noun):
+    """Residual streams that a gate of low rank mixes before each branch (Qwen 4)."""
+
+    streams: Annotated[int, Field(ge=2)]
+    rank: Count
+
+    def rows(self, at: Rows) -> Iterator[Operator]:
+        """Yield the rows of a block: both branches read a mixture and write to all streams."""
+        for branch in ("attention", "feed_forward"):
+            yield from self._mixture(at, f"{branch}_mix")
+            wide = self.streams * at.hidden_size
+            yield at.linear(f"{branch}_write", wide, self.streams, division=REPLICATED)
+
+    def head(self, at: Rows) -> Iterator[Operator]:
+        """Yield the rows that merge the streams before the head."""
+        yield from self._mixture(at, "mix")
+
+    def _mixture(self, at: Rows, name: str) -> Iterator[Operator]:
+        hidden, wide = at.hidden_size, self.streams * at.hidden_size
+        yield at.norm(f"{name}_norm", hidden, rows=self.streams, scales=wide)
+        yield at.lone_linear(f"{name}_gate_down", wide, self.rank, division=REPLICATED)
+        yield at.lone_linear(f"{name}_gate_up", self.rank, wide, division=REPLICATED)
+        yield at.elementwise(
+            f"{name}_streams",
+            # Gates and streams in, the branch's input out; then all streams with its output.
+            fused=4.0 * wide + 2.0 * hidden,
+            unfused=9.0 * wide + 2.0 * hidden,
+            launches=8,
+        )
+
+
+class WordSequences(Noun):
+    """Embeddings of hashed word sequences, gated into the streams of some layers (Qwen 4)."""
+
+    layers: Count
+    rows_of_tables: Count
+    """Rows of all layers' tables."""
+    heads: Count
+    """Rows that a token reads in each layer."""
+    width: Count
+    """Width of these rows together."""
+    kernel: Count
+    streams: Count
+
+    def embedding(self, at: Rows) -> Operator:
+        """Return the row of the tables."""
+        read = self.layers * self.width
+        return at.elementwise(
+            "word_sequences",
+            kind=OperatorKind.EMBEDDING,
+            division=TENSOR,
+            parameters=self.rows_of_tables * (self.width // self.heads),
+            active_parameters=read,
+            fused=FUSED_PASSES * read,
+            unfused=FUSED_PASSES * read,
+        )
+
+    def rows(self, at: Rows) -> Iterator[Operator]:
+        """Yield the rows of the layers that read the tables."""
+        hidden, wide = at.hidden_size, self.streams * at.hidden_size
+        yield at.lone_linear("key", self.width, wide, division=REPLICATED)
+        yield at.lone_linear("value", self.width, hidden, division=REPLICATED)
+        for name in ("key", "query", "convolution"):
+            yield at.norm(f"{name}_norm", hidden, rows=self.streams, scales=wide)
+        yield at.elementwise(
+            "convolution",
+            parameters=wide * self.kernel,
+            flops_per_token=2.0 * wide * self.kernel,
+            fused=4.0 * wide,
+            unfused=12.0 * wide,
+            launches=6,
+        )

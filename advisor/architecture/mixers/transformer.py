@@ -12,10 +12,12 @@ from pydantic import Field
 
 from advisor.architecture.mixers.attention import AttentionShape, Count
 from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
-from advisor.architecture.mixers.recurrences import Mixer
+from advisor.architecture.mixers.recurrences import Mixer, causal_convolution
 from advisor.architecture.mixers.streams import (
     AlternatingUpdates,
+    GatedStreams,
     LayerInputs,
+    WordSequences,
     hyper_connection_head,
     hyper_connection_rows,
 )
@@ -72,8 +74,14 @@ class TransformerShape(Network):
     """Number of additional norms of the hidden width in each block (Gemma 4's experts)."""
     layer_inputs: LayerInputs | None = None
     alternating: AlternatingUpdates | None = None
+    gated_streams: GatedStreams | None = None
+    word_sequences: WordSequences | None = None
     residual_streams: Annotated[int, Field(ge=1)] = 1
     """Number of copies of the residual stream, mixed around each branch (hyper-connections)."""
+    kernel: Annotated[int, Field(ge=0)] = 0
+    """Taps of convolutions over keys, values and the output of each branch (Inkling)."""
+    streams_mixed: bool = True
+    """Whether blocks also mix the streams with each other."""
     streams_averaged: bool = False
     """Whether the head reads their mean; otherwise a learned mixture (DeepSeek V4)."""
     norm: Norm = Norm()
@@ -92,6 +100,7 @@ class TransformerShape(Network):
     embedding_width: Count | None = None
     """Width of the token embedding if projections connect it to the blocks (OPT-350m)."""
     embedding_norm: bool = False
+    embedding_norm_scaled: bool = True
     towers: tuple[Tower, ...] = ()
     """Parts that are stored with the model, but that text tokens do not pass."""
 
@@ -170,6 +179,8 @@ class TransformerShape(Network):
         )
         if self.layer_inputs is not None:
             yield from self.layer_inputs.embedding(at, self.layers)
+        if self.word_sequences is not None:
+            yield self.word_sequences.embedding(at)
         if self.positions:
             yield at.elementwise(
                 "positions",
@@ -183,7 +194,7 @@ class TransformerShape(Network):
         if self.embedding_width is not None:
             yield at.linear("projection", self.embedding_width, hidden, division=REPLICATED)
         if self.embedding_norm:
-            yield at.norm("norm", hidden)
+            yield at.norm("norm", hidden, scales=None if self.embedding_norm_scaled else 0)
 
     def _blocks(self) -> Iterator[Operator]:
         for index, attention in enumerate(self.attention):
@@ -192,6 +203,9 @@ class TransformerShape(Network):
                 readers += self.feed_forward[0].input_readers
             at = self._at(f"block.attention{_ordinal(index)}", attention.layers)
             yield from attention.rows(at, readers)
+            if self.kernel:
+                cached = 2 * attention.key_value_heads * attention.head_dim
+                yield causal_convolution(at, cached, self.kernel, bias=False)
         for index, mixer in enumerate(self.other_mixers):
             yield from mixer.rows(self._at(f"block.mixer{_ordinal(index)}", mixer.layers))
         for index, layer in enumerate(self.feed_forward):
@@ -204,8 +218,16 @@ class TransformerShape(Network):
             yield from self.layer_inputs.rows(at.under("layer_input"))
         if self.alternating is not None:
             yield from self.alternating.rows(at.under("alternating"))
+        if self.gated_streams is not None:
+            yield from self.gated_streams.rows(at)
+        if self.word_sequences is not None:
+            yield from self.word_sequences.rows(
+                at.only(self.word_sequences.layers).under("word_sequences")
+            )
         if self.residual_streams > 1:
-            yield from hyper_connection_rows(at, self.residual_streams)
+            yield from hyper_connection_rows(at, self.residual_streams, mixed=self.streams_mixed)
+        if self.kernel:
+            yield causal_convolution(at, 2 * self.hidden_size, self.kernel, bias=False)
         yield self._residual(at)
 
     def _block_norms(self) -> Iterator[Operator]:
@@ -242,6 +264,8 @@ class TransformerShape(Network):
         at, width, vocab = self._at("head", 1, Part.HEAD), self.hidden_size, self.vocab_size
         if self.alternating is not None:
             yield from self.alternating.head(width)
+        if self.gated_streams is not None:
+            yield from self.gated_streams.head(at)
         if self.residual_streams > 1 and not self.streams_averaged:
             yield hyper_connection_head(at, self.residual_streams)
         if self.final_norm:

@@ -255,8 +255,14 @@ class Matching(Layer):
 
 
 def feed_forward(
-    width: int, inner: int, middle: Layer, *, bias: bool = True, mask: Layers = ()
+    width: int,
+    inner: int,
+    middle: Layer,
+    *,
+    bias: bool = True,
+    up_bias: bool = True,
+    mask: Layers = (),
 ) -> Layers:
     """Return two matrices with an activation between them; ``inner`` is what the first makes."""
-    up = Linear(out=inner, bias=bias, target="up")
+    up = Linear(out=inner, bias=bias and up_bias, target="up")
     return (up, middle, *mask, Linear(out=width, bias=bias, target="down"))
