@@ -208,6 +208,7 @@ def _signed(usd: float) -> str:
 def strip_chart(
     frame: pd.DataFrame,
     *,
+    title: str,
     value: float,
     text: str,
     hours: float | None,
@@ -216,7 +217,8 @@ def strip_chart(
 ) -> go.Figure:
     """Return break-even hours across one input, with marks at its value and the ``hours`` in use.
 
-    ``text`` is the value for people, ``ticks`` the format of the labels, e.g. ``$,.0f``.
+    ``title`` names the input, ``text`` is the value for people, ``ticks`` the format of the labels,
+    e.g. ``$,.0f``.
     """
     shapes = [rule(value, color=theme.text, width=2, dash="solid")]
     if hours is not None:
@@ -231,7 +233,7 @@ def strip_chart(
     return figure(
         theme,
         [curve],
-        alt=strip_alt(frame, value_text=text),
+        alt=strip_alt(frame, title=title, value_text=text),
         height=STRIP_PX,
         x=axis(theme, "", tickformat=ticks, nticks=5, showgrid=False, **small),
         y=axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730], **small),
@@ -242,16 +244,16 @@ def strip_chart(
     )
 
 
-def strip_alt(frame: pd.DataFrame, *, value_text: str) -> str:
+def strip_alt(frame: pd.DataFrame, *, title: str, value_text: str) -> str:
     """Return a strip in words."""
     known = frame.dropna()
     if known.empty:
-        return "Break-even: buying pays at no value shown."
+        return f"{title}, now {value_text}: buying pays at no value shown."
     low, high = known["hours"].min(), known["hours"].max()
     missing = ", at some values never" if len(known) < len(frame) else ""
     return (
-        f"Break-even: break-even between {low:,.0f} and {high:,.0f} hours a month{missing}; "
-        f"you are at {value_text}."
+        f"{title}, now {value_text}: over the values shown, buying starts to pay between "
+        f"{low:,.0f} and {high:,.0f} hours a month{missing}."
     )
 
 

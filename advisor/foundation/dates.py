@@ -2,6 +2,7 @@
 
 import os
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 from advisor.foundation.refusals import refusal
@@ -31,6 +32,7 @@ def current_day() -> date:
         raise refusal("no_day", value=given, name=TODAY) from None
 
 
+@lru_cache(maxsize=4096)
 def first_day(iso: str) -> date:
     """Return the first day that a possibly truncated date can mean.
 

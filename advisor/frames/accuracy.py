@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final
 
 from advisor.architecture.presets import find_preset, listed_hub_id
@@ -132,6 +133,7 @@ def _run(run: PublishedRun) -> str:
     return f"{model_words(run.model)}, {run.task}{where}"
 
 
+@cache
 def model_words(name: str) -> str:
     """Return the name of a measured model as other pages write it, where they know it.
 

@@ -33,7 +33,7 @@ class Task(Labelled):
     """What is to be done."""
 
     LORA = "lora", "Fine-tune (LoRA)"
-    QLORA = "qlora", "Fine-tune (QLoRA, 4-bit)"
+    QLORA = "qlora", "Fine-tune (QLoRA)"
     FULL = "full", "Fine-tune (all weights)"
     PRETRAIN = "pretrain", "Pretrain"
     SERVE = "serve", "Serve"

@@ -133,7 +133,7 @@ class Renting(Noun):
     """Assumptions of renting."""
 
     usd_per_hour: Price | None = _price(
-        "a quote per hour, all instances", "--rent", label="Rent of all", unit="USD/h"
+        "a quote per hour, all instances", "--rent", label="Rent of all machines", unit="USD/h"
     )
     """None takes the catalog's offers. [USD/h]"""
     rent_change: Rate | None = _told(

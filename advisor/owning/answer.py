@@ -43,7 +43,7 @@ def answer_own(
     price, a power or a tariff is neither known nor given.
 
     ``buy``: searches what ``owning.budget_usd`` buys; without hardware, its largest part is
-    compared, unless the case states a rate of requests. With hardware it runs last, so that what
+    compared, unless the case serves. With hardware it runs last, so that what
     the hardware cannot do is refused at once.
     """
     case, catalog = asked.case, asked.catalog
@@ -53,9 +53,8 @@ def answer_own(
     stated = case.hardware is not None
     if not stated:
         budget = buy() if buy else None
-        # More cards than a rate of requests needs would stand idle: what it needs is compared.
-        asked_rate = isinstance(case.workload, Serving) and case.workload.requests_per_s
-        best = budget.best if budget and not asked_rate else ()
+        # More cards than the users need would stand idle: what they need is compared.
+        best = budget.best if budget and not isinstance(case.workload, Serving) else ()
         bought = max(best, key=lambda item: item.usd, default=None)
         hardware, rented = _planned(asked, economy, bought)
         choice = Choice(rented=rented)

@@ -18,6 +18,7 @@ import advisor
 from tests.cases import tune
 from tests.e2e.browsing import (
     ANSWER,
+    CHART,
     NARROW,
     choose,
     fill,
@@ -72,7 +73,7 @@ class Visit:
 VISITS = {
     "advisor": Visit(
         "",
-        lambda page: choose(page, "Task", "QLoRA", "Fine-tune (QLoRA, 4-bit)"),
+        lambda page: choose(page, "Task", "QLoRA", "Fine-tune (QLoRA)"),
         lambda page: fill(page, "Deadline", "48h"),
         {"task": "qlora"},
         {"deadline": "48h"},
@@ -318,6 +319,12 @@ def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_one
     expect(page.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
 
 
+PLOTLY = """() => {
+    const found = performance.getEntriesByType("resource").find(one => one.name.includes("plotly"));
+    return [found.name, found.transferSize];
+}"""
+
+
 def test_a_link_below_a_proxys_prefix_says_the_readers_address(
     page: Page, root: Path, tmp_path: Path
 ) -> None:
@@ -330,6 +337,10 @@ def test_a_link_below_a_proxys_prefix_says_the_readers_address(
         assert "&tokens=20M&" in link
         open_page(page, link)
         expect(page.get_by_label("Tokens", exact=True)).to_have_value("20M")
+        page.wait_for_selector(CHART)
+        name, sent = page.evaluate(PLOTLY)
+        assert name.startswith(f"{home}plotly-")
+        assert sent == 0  # the browser has kept it
         page.close()  # It would tell of the server that ends below.
 
 
@@ -341,3 +352,17 @@ def test_a_narrow_window_is_drawn_as_on_a_phone(app_url: str, page: Page) -> Non
     expect(legend).to_have_count(0)
     page.set_viewport_size({"width": 1280, "height": 800})
     expect(legend).not_to_have_count(0)
+
+
+def test_the_folded_list_of_pages_takes_no_focus_and_closes_behind_a_link(
+    app_url: str, page: Page
+) -> None:
+    page.set_viewport_size(NARROW)
+    open_page(page, f"{app_url}/learn")
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.getBoundingClientRect().x") >= 0
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_role("link", name="Catalog").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Which cards are there?")
+    expect(page.get_by_test_id("stSidebar")).to_have_attribute("data-collapsed", "true")

@@ -336,9 +336,12 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
     assert "buy" in found.answer
 
 
-def test_a_budget_buys_no_more_for_the_comparison_than_a_rate_of_requests_needs() -> None:
+@pytest.mark.parametrize("load", [{"requests_per_s": 10}, {"concurrency": 200}])
+def test_a_budget_buys_no_more_for_the_comparison_than_the_users_need(
+    load: dict[str, int],
+) -> None:
     """Thirty-six cards for 10 requests a second would lose to any rent; two carry the rate."""
-    case = {"model": CASE["model"], "workload": {"kind": "serving", "requests_per_s": 10}}
+    case = {"model": CASE["model"], "workload": {"kind": "serving", **load}}
     needed, rich = advisor.own(case), advisor.own({**case, "owning": {"budget_usd": 250_000}})
 
     assert (rich.accelerator, rich.count) == (needed.accelerator, needed.count)

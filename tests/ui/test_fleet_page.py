@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor import plan_fleet, recommend
+from advisor import estimate, own, plan_fleet
 from advisor.api import parse_case, quick_portfolio
 from advisor.ui.session.links import packed
 from tests.cases import serve, tune
@@ -50,12 +50,14 @@ def test_runs_that_nobody_states_fill_the_hours_of_rent_or_buy() -> None:
     page = opened("fleet", {"model": "qwen3-8b", "task": "qlora", "tokens": "20M"})
     bought = opened("rent_or_buy", {"model": "qwen3-8b", "task": "qlora", "tokens": "20M"})
     case = tune("qwen3-8b", method="qlora", tokens=20e6, limits={"deadline_hours": 24})
-    time = recommend(case).plans[0].estimate.time
+    found = own(case)
+    hardware = {"accelerator": found.accelerator, "count": found.count}
+    time = estimate(case | {"hardware": hardware}).time
     assert time is not None
 
     runs = float(page.number_input(key="fleet_runs").placeholder.partition(",")[0])
     assert "at 200 hours a month" in text(bought)
-    assert runs * time.run_hours.expected == pytest.approx(200, rel=0.05)
+    assert runs * time.run_hours.expected == pytest.approx(200, rel=0.005)
     workload = {"name": "QLoRA fine-tuning of Qwen3 8B", "case": case, "runs_per_month": runs}
     assert plan_fleet({"workloads": [workload], "single": True}).sentence in text(page)
 

@@ -55,6 +55,18 @@ def test_the_nearest_deadline_is_offered_first_and_works() -> None:
     assert found.answer in text(page)
 
 
+def test_the_card_that_the_reader_named_elsewhere_is_one_click_away() -> None:
+    page = opened("advisor", {"task": "qlora", "own_accelerator": "rtx-3060-12gb"})
+    assert "RTX 3060" not in text(page)
+    use = page.button(key="use_own")
+    assert use.label == "Use my RTX 3060 · 12 GB instead"
+    use.click().run()
+    assert "RTX 3060 12 GB" in text(page)
+    assert "use_own" not in {item.key for item in page.button}
+    page.button(key="undo_remedy").click().run()
+    assert page.selectbox(key="in_rent").value == "on_demand"
+
+
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [

@@ -24,6 +24,7 @@ from advisor.charts import (
 from advisor.owning.results import Ownership
 from tests.cases import serve, tune
 from tests.ui.seen import seen
+from tests.ui.test_one_case import unfolded
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "rent_or_buy.py"
 WORK = tune("qwen3-0.6b", method="qlora", tokens=10e6, limits={"deadline_hours": 24})
@@ -112,6 +113,7 @@ def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
             "own_work": "serve",
         }
     )
+    page.session_state["own_bought"] = True
     page.run()
     assert not page.error
     asked = serve(
@@ -235,9 +237,11 @@ def test_a_strip_is_the_break_even_along_one_input(found: Ownership) -> None:
     # 400 USD are lost of 2000 in twelve months: 33.3 h a month at 1 USD; in proportion to price.
     assert frame["value"].iloc[[0, -1]].tolist() == pytest.approx([500.0, 5000.0])
     assert frame["hours"].iloc[[0, -1]].tolist() == pytest.approx([400 / 12 / 4, 400 / 12 * 2.5])
-    chart = strip_chart(frame, value=2000.0, text="$2,000", hours=500.0, ticks="$,.0f", theme=LIGHT)
+    chart = strip_chart(
+        frame, title="Price", value=2000.0, text="$2,000", hours=500.0, ticks="$,.0f", theme=LIGHT
+    )
     assert chart.layout.shapes[0].x0 == 2000.0
-    assert "between 8 and 83 hours" in strip_alt(frame, value_text="$2,000")
+    assert "between 8 and 83 hours" in strip_alt(frame, title="Price", value_text="$2,000")
 
 
 def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
@@ -249,7 +253,7 @@ def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
 
 
 def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
-    page = opened()
+    page = unfolded(opened(), "own_bought")
     page.number_input(key="own_budget_usd").set_value(6000.0).run()
     page.selectbox(key="own_place").set_value("deu").run()
     assert not page.exception
@@ -272,7 +276,7 @@ def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
 
 
 def test_every_assumption_can_be_changed_on_the_page() -> None:
-    page = opened()
+    page = unfolded(opened(), "own_further")
     page.number_input(key="own_pue").set_value(1.2).run()
     page.number_input(key="own_discount_rate").set_value(3.0).run()
     page.number_input(key="own_api_usd_per_million").set_value(0.5).run()

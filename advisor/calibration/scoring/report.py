@@ -263,12 +263,12 @@ def summary(quantity: str, regime: str, rows: Sequence[ValidationRow]) -> Summar
 
 
 def _errors(groups: Sequence[Sequence[ValidationRow]]) -> Errors:
-    absolute = [fmean(abs(row.error_pct) for row in members) for members in groups]
+    errors = [[row.error_pct for row in members] for members in groups]
+    absolute = [fmean(map(abs, members)) for members in errors]
     return Errors(
         n=len(groups),
         median_abs_pct=median(absolute),
         p90_abs_pct=percentile(absolute, 0.9),
-        bias_pct=median(fmean(row.error_pct for row in members) for members in groups),
-        coverage_pct=100
-        * fmean(fmean(float(row.covered) for row in members) for members in groups),
+        bias_pct=median(map(fmean, errors)),
+        coverage_pct=100 * fmean(fmean(row.covered for row in members) for members in groups),
     )

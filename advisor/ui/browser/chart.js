@@ -1,17 +1,20 @@
 // A chart that stays one node of the page: what an input changes is drawn into it.
 const server = document.querySelector('script[src*="/static/js/"]').src
-const fetched = (path, tries) => fetch(new URL(`../../component/${path}`, server), { cache: "force-cache" })
-  .then(answer => answer.ok ? answer.blob() : Promise.reject(Error(`${path}: ${answer.status}`)))
-  .catch(error => tries
-    ? new Promise(later => setTimeout(later, 1000)).then(() => fetched(path, tries - 1))
-    : Promise.reject(error))
-const library = path => (window.plotlyFetched ??= fetched(path, 5)
-  .then(code => import(URL.createObjectURL(code)))
+const fetched = tries => new Promise((done, failed) => {
+  const script = document.createElement("script")
+  script.src = new URL(`../../${PLOTLY}`, server)
+  script.onload = done
+  script.onerror = () => failed(Error(`${script.src} was not answered`))
+  document.head.append(script)
+}).catch(error => tries
+  ? new Promise(later => setTimeout(later, 1000)).then(() => fetched(tries - 1))
+  : Promise.reject(error))
+const library = () => (window.plotlyFetched ??= fetched(5)
   .catch(error => { window.plotlyFetched = null; throw error }))
 
 export default async function ({ data, parentElement, setTriggerValue }) {
-  const { figure, alt, config, clicks, plotly } = data
-  if (!figure) { library(plotly); return }
+  if (!data) { library(); return }
+  const { figure, alt, config, clicks } = data
   let chart = parentElement.querySelector("[role=figure]")
   if (!chart) {
     chart = parentElement.appendChild(document.createElement("div"))
@@ -21,7 +24,7 @@ export default async function ({ data, parentElement, setTriggerValue }) {
   chart.ariaLabel = alt
   chart.style.height = `${layout.height}px`
   const turn = chart.turn = (chart.turn ?? 0) + 1
-  await library(plotly)
+  await library()
   if (turn !== chart.turn) return // a later call draws newer data
   await Plotly.react(chart, traces, layout, config)
   if (chart.watched) return

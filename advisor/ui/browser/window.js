@@ -1,4 +1,11 @@
 let asked = null  // once for each theme and width, so that no difference asks for ever
+if (!window.listCloses) {
+  window.listCloses = true  // Streamlit folds the list of pages on phones, not in narrow windows
+  document.addEventListener("click", ({ target }) => {
+    const fold = () => document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click()
+    if (target.closest('[data-testid="stSidebarNavLink"]')) setTimeout(fold, 100)
+  })
+}
 export default function ({ data, setStateValue, setTriggerValue }) {
   const app = document.querySelector('[data-testid="stApp"]')
   const look = () => {

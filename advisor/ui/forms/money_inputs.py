@@ -15,7 +15,7 @@ from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.ui.forms import controls
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.rules import OWN
-from advisor.ui.parts.widgets import box
+from advisor.ui.parts.widgets import box, folded
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept_for
 from advisor.ui.session.links import Page, choice, number
@@ -133,6 +133,11 @@ def question(inputs: Inputs) -> Question:
     return Question(inputs, owning, renting)
 
 
+def usual(inputs: Inputs) -> Question:
+    """Return what the page asks of a question while nothing is entered there."""
+    return Question(inputs, {"months": DEFAULT_MONTHS, "place": DEFAULT_PLACE}, {})
+
+
 def take(field: str, value: float) -> None:
     """Put a value into the box of a field; a callback."""
     st.session_state[key(field)] = value
@@ -149,8 +154,13 @@ def ask_further() -> None:
     """Show the remaining assumptions, four abreast."""
     held = address.values(page())
     changed = sum(held[case_inputs()[path].name] is not None for path in FURTHER)
-    title = "More assumptions" + (f" ({changed} changed)" if changed else "")
-    with st.expander(title, key="own_further"):
+    # A title that changes would fold the part.
+    place = folded("More assumptions", key="own_further", icon="tune")
+    if changed:
+        st.caption(f"More assumptions: {changed} changed")
+    if not place.open:
+        return
+    with place:
         for start in range(0, len(FURTHER), 4):
             for column, path in zip(st.columns(4), FURTHER[start : start + 4], strict=False):
                 with column:

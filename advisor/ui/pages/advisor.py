@@ -8,6 +8,7 @@ from advisor import frames
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
 from advisor.ui.parts import accuracy, details, memory, question, remedies, results, share, sliders
+from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
 
@@ -52,10 +53,11 @@ with st.container():
     opened = state.open_page()
     inputs = state.current()
     question.offer_examples(inputs)
+    first = st.container()
     slots = controls.controls(inputs)
 if state.write() != inputs:  # Boxes of a page that this server has just met.
     st.rerun()
-said = st.container()
+said = first if on_phone() else st.container()
 with st.container():
     sliders.question(state.usable(inputs))
 with st.container():  # for the notice of a question that waits
@@ -70,6 +72,7 @@ with tools:
 recommendation = found.recommendation
 chosen = frames.picks(recommendation)
 remedies.undo(found.inputs)
+remedies.own_card(found.inputs)
 results.compared(opened, found)
 results.numbers(found)
 results.assumed(found)

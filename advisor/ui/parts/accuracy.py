@@ -24,24 +24,32 @@ ONE: Final = "accuracy_one"
 HEADLINES: Final = ("tokens_per_s_per_accelerator", "peak_memory_gib", "tpot_ms", "ttft_ms")
 
 
+@functools.cache
+def _said() -> str:
+    runs = api.published_runs()
+    unseen = [run for run in runs if run.unseen]
+    return (
+        f"Half of the predictions are off by less than: {_headlines(runs)}. "
+        f"Scored on {len(runs):,} published measurements, misses included. "
+        f"On the {len(unseen):,} of them that no constant was fitted on: {_headlines(unseen)}."
+    )
+
+
 def overview(runs: Sequence[api.PublishedRun]) -> None:
     """Say how far the predictions are off, then show it by quantity."""
-    unseen = [run for run in runs if run.unseen]
-    st.markdown(
-        plain(
-            f"Half of the predictions are off by less than: {_headlines(runs)}. "
-            f"Scored on {len(runs):,} published measurements, misses included. "
-            f"On the {len(unseen):,} of them that no constant was fitted on: {_headlines(unseen)}."
-        )
+    st.markdown(plain(_said()))
+    _quantities(runs)
+
+
+@behind("All quantities", key="accuracy_quantities", icon="table")
+def _quantities(runs: Sequence[api.PublishedRun]) -> None:
+    text_table(frames.accuracy_table(runs))
+    st.caption(
+        "Like measurements (same source, model and accelerator) are averaged into groups "
+        "first. Ranges aim at holding 80 % of measurements. Constants were fitted on some of "
+        "these rows: docs/accuracy.md says on which. Score the engine on measurements of your "
+        "own with: gpu-advisor validate FILE.csv"
     )
-    with st.expander("All quantities", key="accuracy_quantities", icon=":material/table:"):
-        text_table(frames.accuracy_table(runs))
-        st.caption(
-            "Like measurements (same source, model and accelerator) are averaged into groups "
-            "first. Ranges aim at holding 80 % of measurements. Constants were fitted on some of "
-            "these rows: docs/accuracy.md says on which. Score the engine on measurements of your "
-            "own with: gpu-advisor validate FILE.csv"
-        )
 
 
 def _headlines(runs: Sequence[api.PublishedRun]) -> str:
@@ -111,16 +119,18 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
     frame = frames.accuracy_frame(shown)
     clicked = draw(charts.accuracy_chart, frame, key="accuracy", clicks=True, quantity=title)
     csv_button("accuracy", frame)
-    by_task = frames.accuracy_by_task(shown)
-    if len(by_task) > 1:
-        with st.expander("By work and generation", key="accuracy_parts", icon=":material/table:"):
-            text_table(by_task, tallest_px=TABLE_PX)
+    _by_task(shown)
     st.header("Farthest off", anchor=False)
     worst = frames.farthest_off(shown, most=WORST)
     text_table(frames.runs_table(worst))
     if isinstance(clicked, int) and clicked < len(shown):
         st.session_state[ONE] = shown[clicked].row.id
     _one(shown, worst)
+
+
+@behind("By work and generation", key="accuracy_parts", icon="table")
+def _by_task(shown: Sequence[api.PublishedRun]) -> None:
+    text_table(frames.accuracy_by_task(shown), tallest_px=TABLE_PX)
 
 
 def _matches(run: api.PublishedRun, task: str, card: str | None) -> bool:
@@ -169,6 +179,11 @@ def _one(shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun]) -
         st.markdown(f"Source: [{plain(source)}]({run.address})")
     else:
         st.markdown(f"Source: {plain(source)}")
+    _settings(run)
+
+
+@behind("What the source states about it", key="accuracy_settings", icon="tune")
+def _settings(run: api.PublishedRun) -> None:
     text_table(frames.settings_table(run))
 
 

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import streamlit as st
-from streamlit.components.v1 import declare_component
 
 from advisor import api, charts, frames
 from advisor.ui.parts.widgets import csv_button
 from advisor.ui.parts.wording import PHONE_PX, WINDOW, on_phone, text_table
 from advisor.ui.session.address import ONE_ENTRY
+from advisor.ui.session.server import BROWSER, PLOTLY
 
 PICTURE: Final = "picture"
 """Session's key of the format in which charts are saved."""
@@ -22,22 +21,15 @@ TABLE_PX: Final = 420
 
 WINDOW_KEY: Final = "follow_window"
 """Of the element that watches theme and width; ``page.css`` hides it."""
-BROWSER: Final = Path(__file__).parents[1] / "browser"
 WATCH: Final = st.components.v2.component(
     WINDOW_KEY, js=ONE_ENTRY + (BROWSER / "window.js").read_text()
 )
-PLOTLY: Final = "plotly-cartesian-4.1.1.min.js"
-"""The part of Plotly with two axes, as its npm package plotly.js-cartesian-dist-min has it."""
 CHART: Final = st.components.v2.component(
-    "chart", js=(BROWSER / "chart.js").read_text(), isolate_styles=False
+    "chart",
+    js=f"const PLOTLY = {PLOTLY.name!r}\n" + (BROWSER / "chart.js").read_text(),
+    isolate_styles=False,
 )
 """Streamlit's own chart is another node for other data: every input would mount it anew."""
-
-
-@st.cache_resource(show_spinner=False)
-def plotly_path() -> str:
-    """Return where the server has Plotly, below the address of all components."""
-    return f"{declare_component('browser', path=BROWSER).name}/{PLOTLY}"
 
 
 def follow_window() -> None:
@@ -50,7 +42,7 @@ def follow_window() -> None:
         WATCH(
             key=WINDOW, data=drawn, on_switched_change=lambda: None, on_narrow_change=lambda: None
         )
-        CHART(key="plotly", data={"plotly": plotly_path()})
+        CHART(key="plotly")
 
 
 def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
@@ -99,7 +91,6 @@ def draw(
         "alt": figure.alt,
         "config": chart_config(key),
         "clicks": clicks,
-        "plotly": plotly_path(),
     }
     return CHART(key=key, data=drawn, on_clicked_change=lambda: None).clicked
 

@@ -16,6 +16,7 @@ from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Task
 from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
+from advisor.ui.forms import money_inputs
 from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.rules import OWN as OWN_CARDS
@@ -252,14 +253,15 @@ def _anywhere(asked: Inputs) -> Inputs:
 
 
 def _usual_runs(asked: Inputs) -> float:
-    """Return the runs that fill the usual hours of a month, as *Rent or buy* takes them; else 1."""
+    """Return the runs that fill the usual hours of what *Rent or buy* would own; else 1."""
     try:
-        plans = state.recommended(_anywhere(state.usable(asked))).plans
+        own = money_inputs.answer(money_inputs.usual(_anywhere(state.usable(asked)))).own
     except InputError:  # told where the plan would stand
-        plans = ()
-    time = plans[0].estimate.time if plans else None
-    hours = time.run_hours.expected if time else TRAINING_HOURS_PER_MONTH
-    return round_significant(TRAINING_HOURS_PER_MONTH / hours, 2)
+        return 1.0
+    if own.usd_per_run is None:
+        return 1.0
+    hours = own.usd_per_run.expected / own.usd_per_hour.expected
+    return round_significant(TRAINING_HOURS_PER_MONTH / hours, 3)
 
 
 def _when(hours: str) -> dict[str, Any]:

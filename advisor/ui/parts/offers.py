@@ -31,8 +31,13 @@ def fields() -> dict[str, Field]:
 def offers(page: Page, catalog: api.Catalog) -> None:
     """List offers by price, with filters and as CSV."""
     st.header("What does it cost where?", anchor=False)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        card, provider, spot = (box(page, name) for name in fields())
+    asked = []
+    for column, name in zip(
+        st.columns([3, 3, 1], vertical_alignment="bottom"), fields(), strict=True
+    ):
+        with column:
+            asked.append(box(page, name))
+    card, provider, spot = asked
     found = api.list_offers(
         catalog, [card] if card else [], providers=[provider] if provider else [], spot=spot
     )

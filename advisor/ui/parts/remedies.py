@@ -10,6 +10,7 @@ from advisor.errors import InputError
 from advisor.ui.forms import remedies
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.remedies import Remedy
+from advisor.ui.forms.rules import OWN
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 
@@ -29,6 +30,14 @@ def undo(inputs: Inputs) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"Changed: **{plain(title)}**", width="content")
         st.button("Undo", key="undo_remedy", on_click=_undo, args=(before,), icon=":material/undo:")
+
+
+def own_card(inputs: Inputs) -> None:
+    """Offer the card that the reader named on another page, where this one rents."""
+    title = state.card_titles().get(inputs.own_accelerator)
+    if title and inputs.rent != OWN:
+        use = Remedy(f"Use my {title} instead", {"rent": OWN})
+        st.button(use.title, key="use_own", on_click=_apply, args=(use,))
 
 
 def offer(

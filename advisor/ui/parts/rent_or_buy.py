@@ -11,7 +11,7 @@ from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question, sliders
 from advisor.ui.parts.chart_view import draw, table_below
 from advisor.ui.parts.results import metrics, status
-from advisor.ui.parts.widgets import show_mistake
+from advisor.ui.parts.widgets import behind, show_mistake
 from advisor.ui.parts.wording import list_table, plain, span, text_table
 from advisor.ui.session import state
 
@@ -47,18 +47,17 @@ def page() -> None:
         st.rerun()
 
 
+@behind("What does a budget buy?", key="own_bought", icon="savings")
 def _budget(found: api.Ownership) -> None:
     """Ask what a sum buys for the work, and answer."""
-    with st.expander("What does a budget buy?"):
-        money_inputs.ask_budget()
-        bought = found.budget
-        if bought is None:
-            st.markdown("Enter a budget: every machine that can be bought is tried for this work.")
-        elif not bought.best:
-            st.markdown(plain(bought.sentence))
-        else:
-            st.markdown(plain(bought.sentence))
-            text_table(frames.budget_table(found))
+    money_inputs.ask_budget()
+    bought = found.budget
+    if bought is None:
+        st.markdown("Enter a budget: every machine that can be bought is tried for this work.")
+        return
+    st.markdown(plain(bought.sentence))
+    if bought.best:
+        text_table(frames.budget_table(found))
 
 
 def _sliders(found: api.Ownership) -> None:
@@ -124,6 +123,7 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
                 charts.strip_chart,
                 frames.strip_frame(strip),
                 key=f"own_strip_{strip.field}",
+                title=money_inputs.page().fields[strip.field].label,
                 value=strip.value,
                 text=text,
                 hours=found.hours_per_month,
@@ -190,13 +190,25 @@ def _details(found: api.Ownership) -> None:
     text_table(frames.bill_table(found))
     money_inputs.ask_further()
     _budget(found)
-    with st.expander("The work: cost of a run, and the same on processors"):
-        st.markdown(plain(found.workload))
-        text_table(frames.processors_table(found))
-    with st.expander("How the numbers are computed"):
-        text_table(frames.inputs_table(found), links=True)
-        terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
-        text_table(frames.terms_frame(terms))
-    with st.expander("Assumed"):
-        lines = (*found.assumptions, *found.attributions)
-        st.markdown("\n".join(f"- {plain(line)}" for line in lines))
+    _work(found)
+    _computed(found)
+    _assumed(found)
+
+
+@behind("The work: cost of a run, and the same on processors", key="own_run", icon="work")
+def _work(found: api.Ownership) -> None:
+    st.markdown(plain(found.workload))
+    text_table(frames.processors_table(found))
+
+
+@behind("How the numbers are computed", key="own_computed", icon="functions")
+def _computed(found: api.Ownership) -> None:
+    text_table(frames.inputs_table(found), links=True)
+    terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
+    text_table(frames.terms_frame(terms))
+
+
+@behind("Assumed", key="own_assumed", icon="checklist")
+def _assumed(found: api.Ownership) -> None:
+    lines = (*found.assumptions, *found.attributions)
+    st.markdown("\n".join(f"- {plain(line)}" for line in lines))

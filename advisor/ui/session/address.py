@@ -75,9 +75,9 @@ def opened(page: Page) -> Opened:
 def values(page: Page) -> dict[str, Value]:
     """Return what the boxes of a page hold, drawn or not."""
     found: dict[str, Value] = {}
-    held, read = st.session_state.to_dict(), opened(page).values
+    read = opened(page).values
     for name, field in page.fields.items():
-        value: Any = held.get(field.key, read[name])
+        value: Any = st.session_state.get(field.key, read[name])
         found[name] = tuple(value) if isinstance(value, list) else value
     return found
 

@@ -3,9 +3,13 @@
 import gc
 import os
 import time
+from pathlib import Path
 from typing import Final
 
 import streamlit as st
+from starlette.requests import Request
+from starlette.responses import FileResponse
+from starlette.routing import Route
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
@@ -19,6 +23,24 @@ SWEPT_S: Final = 300.0
 _SWEPT: Final[dict[int, float]] = {}
 MOST_UPLOADS: Final = 2
 """Files that a session keeps: one that a page reads and one that arrives meanwhile."""
+
+BROWSER: Final = Path(__file__).parents[1] / "browser"
+PLOTLY: Final = BROWSER / "plotly-cartesian-4.1.1.min.js"
+"""The part of Plotly with two axes, as its npm package plotly.js-cartesian-dist-min has it."""
+KEPT: Final = {"Cache-Control": "public, immutable, max-age=31536000"}
+
+
+def plotly_route() -> Route:
+    """Return the route of Plotly, below whatever prefix the app has.
+
+    A browser keeps what it compiled only of a script with an address and a life of its own, which
+    the files of Streamlit's components lack. Another release has another name.
+    """
+
+    def plotly(_: Request) -> FileResponse:
+        return FileResponse(PLOTLY, headers=KEPT)
+
+    return Route(f"/{{prefix:path}}{PLOTLY.name}", plotly)
 
 
 def is_public() -> bool:
