@@ -53,6 +53,16 @@ def test_what_a_tool_does_not_count_is_not_added() -> None:
     assert peak("b", 100.0, counts_reserve=False).held(0.10) == 100.0
 
 
+def test_what_a_formula_fixes_has_no_range() -> None:
+    """Of 100 that were predicted 109 are seen: 1.09 of all, 1.9 of the 10 that nothing fixes."""
+    [seen] = hold_out_peaks([peak("a", 109.0, certain=90.0, counts_reserve=False)])
+    facts = load_calibration().memory
+    assert seen.factor(facts, "high") == pytest.approx(1.9)
+    interval = load_calibration().intervals[NAMES[0]].changed(low=0.5, high=2.0)
+    found = seen.predicted(facts, interval)
+    assert (found.low, found.high) == (95.0, 110.0)
+
+
 def test_weights_reserve_nothing() -> None:
     """Weights stay where they were loaded: 20 % of the other 40 make 8 of 100."""
     assert fit_reserve([peak("a", 108.0, weights=60.0)]) == 0.20

@@ -91,7 +91,7 @@ def test_4_bit_weights_on_the_card_are_told_beside_16_bits_on_the_host() -> None
 
 def test_4_bit_weights_go_to_the_host_over_two_ranks_or_more() -> None:
     """FSDP moves them (answer.ai, FSDP and QLoRA); one rank has no FSDP, and ZeRO takes 16 bits."""
-    workload = {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6, "sequence_length": 8192}
+    workload = {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6, "sequence_length": 12288}
     case: dict[str, Any] = {"model": {"preset": "qwen2.5-32b"}, "workload": workload}
     one = {"owned": [{"accelerator": "rtx-4090", "count": 1}]}
     found = advisor.recommend({**case, "limits": one})
@@ -108,7 +108,7 @@ def test_an_assumed_shape_tells_that_its_wider_range_asks_for_the_host() -> None
         "workload": {
             "kind": "fine_tuning",
             "method": "qlora",
-            "sequence_length": 6144,
+            "sequence_length": 7168,
             "software": "huggingface",  # which keeps whole logits
         },
         "limits": {"owned": [{"accelerator": "rtx-3060-12gb"}]},

@@ -194,11 +194,12 @@ def test_instances_of_a_divided_card_serve_apart_and_never_train_together() -> N
 
 
 def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None:
-    free = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora", sequence_length=8192)
+    free = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora", sequence_length=12288)
     sure = way(advisor.estimate(free), "adapt attention alone")  # under the next usual tool
     assert sure.change.endswith("with Unsloth")
     assert sure.likely_bytes is None
-    asked = tune("qwen2.5-32b", "rtx-4090", 1, method="qlora", software="trl")
+    long = {"method": "qlora", "sequence_length": 9000}
+    asked = tune("qwen2.5-32b", "rtx-4090", 1, software="trl", **long)
     tight = advisor.estimate(asked)
     assert not tight.memory.fits
     several = way(tight, "adapt attention alone")
@@ -234,7 +235,6 @@ def test_gpt_oss_fits_16_gb_as_its_trainer_publishes() -> None:
     short = {"sequence_length": 1024, "lora_rank": 8, "software": "unsloth"}
     found = advisor.estimate(tune("gpt-oss-20b", "rtx-4060-ti-16gb", 1, method="qlora", **short))
     assert found.memory.fits
-    assert found.memory.tight
     assert found.parameters.trainable == 3_981_312
     assert found.memory.total_bytes.expected == pytest.approx(14e9, rel=0.05)
     small = advisor.estimate(tune("gpt-oss-20b", "t4", 1, method="qlora", **short))

@@ -69,6 +69,8 @@ class PeakRun:
     outside: Mapping[str, float]
     """Driver context and communicators, if the tool counts them: low, expected, high. [bytes]"""
     counts_reserve: bool
+    certain: float = 0.0
+    """Weights and optimizer states of a run with stated settings: a formula fixes them. [bytes]"""
 
     def held(self, reserve: float) -> float:
         """Tensors with their reserve. [bytes]"""
@@ -83,17 +85,20 @@ class HeldOutPeak:
     reserve: float
 
     def factor(self, facts: MemoryFacts, side: str) -> float:
-        """Factor on tensors at which that end of the range meets the measurement."""
+        """Factor on what is not certain at which that end of the range meets the measurement."""
         run = self.run
-        return (run.measured - run.outside[side]) / run.held(facts.fragmentation[side])
+        rest = run.held(facts.fragmentation[side]) - run.certain
+        return max(0.0, run.measured - run.outside[side] - run.certain) / rest
 
     def predicted(self, facts: MemoryFacts, interval: Interval) -> Range:
         """Range of the peak. [bytes]"""
-        run, reserve = self.run, facts.fragmentation
+        run, reserves = self.run, facts.fragmentation | {"expected": self.reserve}
+        ends = {
+            side: run.certain + (run.held(reserves[side]) - run.certain) * factor
+            for side, factor in (("low", interval.low), ("expected", 1.0), ("high", interval.high))
+        }
         return Range(
-            low=run.held(reserve["low"]) * interval.low + run.outside["low"],
-            expected=run.held(self.reserve) + run.outside["expected"],
-            high=run.held(reserve["high"]) * interval.high + run.outside["high"],
+            **{side: value + run.outside[side] for side, value in ends.items()},
             evidence=interval.evidence,
         )
 
@@ -117,7 +122,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
             # `validate` reports such rows with the reason.
             continue
         arrays = LayoutArrays.of(layout)
-        tensors, weights = training_memory(run, arrays, facts).tensors
+        tensors, weights, optimizer = training_memory(run, arrays, facts).tensors
         basis = cell(row, "memory_basis")
         guessed = row_interval(row, engine.calibration) is not None
         found.append(
@@ -131,6 +136,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
                 measured=measured * GIB,
                 tensors=float(tensors[0]),
                 weights=float(weights[0]),
+                certain=0.0 if guessed else float((weights + optimizer)[0]),
                 outside={
                     side: float(outside_bytes(arrays, facts, side)[0])
                     * (basis not in ("allocated", "reserved"))
@@ -172,11 +178,12 @@ def hold_out_peaks(runs: Sequence[PeakRun]) -> tuple[HeldOutPeak, ...]:
 def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> dict[str, Interval]:
     """80 % intervals on tensors for a group not yet seen, from peaks that no constant has seen.
 
-    By name. What too few groups state in full takes those with guessed settings too, every run
-    weighing one. Runs of one source share their guesses, so every source weighs one there. Bounds
-    are drawn towards those of all peaks, the fewer groups the more. What fits is decided by the
-    factor below which nine of ten known groups stay: few groups widen the range, but refuse no run
-    that others have run.
+    By name, on what no formula fixes; where settings are guessed, on all. What too few
+    groups state in full takes those with guessed settings too, every run weighing one. Runs of
+    one source share their guesses, so every source weighs one there. Bounds are drawn towards
+    those of all peaks, the fewer groups the more. What fits is decided by the factor below
+    which nine of ten known groups stay: few groups widen the range, but refuse no run that
+    others have run.
 
     ``facts``: stated bounds of reserve and context, which widen a range besides the interval.
     """

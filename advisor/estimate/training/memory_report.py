@@ -20,8 +20,8 @@ from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.software.stacks import ENOUGH_GROUPS
 from advisor.nouns.training_choices import FineTuningMethod
 
-Tensors = tuple[Floats, Floats]
-"""All tensors, and the weights among them. [bytes]"""
+Tensors = tuple[Floats, Floats, Floats]
+"""All tensors; weights and the optimizer's states among them. [bytes]"""
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")
 
@@ -72,14 +72,26 @@ def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
 
 
 def memory_total(
-    tensors: Tensors, layout: LayoutArrays, facts: MemoryFacts, bound: str, factor: float
+    tensors: Tensors,
+    layout: LayoutArrays,
+    facts: MemoryFacts,
+    bound: str,
+    factor: float,
+    *,
+    guessed: bool = False,
 ) -> Floats:
-    """Total of the fullest accelerator from ``factor`` times its tensors. [bytes]"""
-    allocated, weights = tensors
+    """Total of the fullest accelerator, with ``factor`` on what no formula fixes. [bytes]
+
+    That is all but weights and the optimizer's states. ``guessed``: whether settings are, formats
+    and copies among them: then the factor is on all tensors.
+    """
+    allocated, weights, optimizer = tensors
+    certain = 0.0 if guessed else weights + optimizer
+    widened = certain + (allocated - certain) * factor
     return np.asarray(
         reserved_bytes(
-            allocated=allocated * factor,
-            lasting=weights * factor,
+            allocated=widened,
+            lasting=widened - (allocated - weights) * factor,
             fragmentation=facts.fragmentation[bound],
             outside=outside_bytes(layout, facts, bound),
         )
@@ -116,13 +128,14 @@ def describe_memory(
 
     ``interval``: replaces the run's interval if its settings are guessed.
     """
+    guessed = interval is not None
     interval = interval or memory_interval(run, calibration)
     widening = shape_widening(run.architecture)
     facts = calibration.memory
     arrays = LayoutArrays.of(layout)
     memory = training_memory(run, arrays, facts)
     low, expected, usual, high = (
-        float(memory_total(memory.tensors, arrays, facts, bound, factor)[0])
+        float(memory_total(memory.tensors, arrays, facts, bound, factor, guessed=guessed)[0])
         for bound, factor in (
             ("low", interval.low / widening),
             ("expected", 1.0),
@@ -154,8 +167,12 @@ def describe_memory(
         evidence=Evidence.ASSUMED,
     )
     shown = {**values, "context": context.expected, "fragmentation": fragmentation.expected}
+    spreads = {name: spread(value) for name, value in values.items()}
+    if not guessed:
+        for name in ("weights", "optimizer"):
+            spreads[name] = Range.exact(values[name], run.architecture.evidence)
     return MemoryBreakdown(
-        **{f"{name}_bytes": spread(value) for name, value in values.items()},
+        **{f"{name}_bytes": value for name, value in spreads.items()},
         context_bytes=context,
         fragmentation_bytes=fragmentation,
         total_bytes=Range(low=low, expected=expected, high=high, evidence=evidence),

@@ -48,9 +48,9 @@ class TrainingMemory:
         )
 
     @property
-    def tensors(self) -> tuple[Floats, Floats]:
-        """Sum of all tensors, and weights among them."""
-        return self.allocated, self.weights
+    def tensors(self) -> tuple[Floats, Floats, Floats]:
+        """Sum of all tensors; weights and the optimizer's states among them."""
+        return self.allocated, self.weights, self.optimizer
 
 
 @record

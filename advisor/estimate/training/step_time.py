@@ -108,7 +108,13 @@ def training_time(
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(run, candidates, network, software, share, tokens)
         exchange = exposed_exchange(traffic.expert, cover, layout, software)
-        per_micro_batch = cover + traffic.tensor + exchange + traffic.context
+        # Keys and values go round while those that have come are attended to (Liu et al. 2023).
+        ring = exposed_time_s(
+            traffic_s=traffic.context,
+            cover_s=one.attention,
+            overlap=network.overlap * software.overlaps_traffic,
+        )
+        per_micro_batch = cover + traffic.tensor + exchange + ring
         bubble = _bubble(per_micro_batch, layout)
         # Interleaved stages send while they compute another chunk (Narayanan et al. 2021).
         hops = exposed_time_s(
@@ -116,7 +122,7 @@ def training_time(
             cover_s=np.where((layout.virtual_stages > 1) | layout.dual, per_micro_batch, 0.0),
             overlap=1.0,
         )
-        other = traffic.tensor + traffic.context
+        other = traffic.tensor + ring
         data = data_traffic(run, candidates, network, software, share, micro_batches, cover, other)
     optimizer, offload = _update(run, candidates, network, share, tokens, micro_batches, cover)
     shares = {
@@ -128,7 +134,7 @@ def training_time(
         + copies_time(kernel_facts().step_copies, candidates.hardware),
         "tensor_traffic": micro_batches * traffic.tensor,
         "expert_traffic": micro_batches * exchange,
-        "context_traffic": micro_batches * traffic.context,
+        "context_traffic": micro_batches * ring,
         "pipeline_traffic": micro_batches * hops,
         "bubble": bubble,
         "jitter": np.asarray(

@@ -87,7 +87,8 @@ class SoftwareStack(Noun):
     portable_attention: bool
     """Whether it uses FlashAttention-2 on every card, not the kernels for its generation."""
     overlaps_traffic: bool
-    """Whether products and other micro-batches hide tensor- and expert-parallel traffic."""
+    """Whether products and other micro-batches hide tensor- and expert-parallel traffic, and
+    attention the keys and values of a divided sequence."""
     gathers_beside: bool
     """Whether the next forward pass hides the gather of updated weights."""
     bucket_elements: Annotated[float, Field(gt=0, le=1e15)]

@@ -174,7 +174,7 @@ WORTH_MEMORY: Final = 0.9
 time."""
 TIGHT: Final = 0.8
 """Less memory is offered only where a plan takes more than this share of the card's."""
-LIKELY: Final = 0.9
+LIKELY: Final = 0.95
 """Share of the usable memory up to which an expected total is named where nothing surely fits."""
 MOST_OFFERED: Final = 3
 LIGER_VENDORS: Final = ("NVIDIA", "AMD")
@@ -302,6 +302,9 @@ def _changes(run: TrainingRun, placement: Placement) -> Iterator[_Change]:
         yield _Change(
             "Liger kernels (--software liger)", replace(run, software="liger", cross_entropy=None)
         )
+    if run.software == "plain" and run.method is None and kernels:
+        # Both need Triton.
+        yield _Change("torch.compile (--software compiled)", replace(run, software="compiled"))
     chunks = not run.offers or any(CrossEntropy.LINEAR in offer.losses for offer in run.offers)
     plain = run.cross_entropy in (None, CrossEntropy.PLAIN) and run.preference is None
     if eager and plain and chunks:

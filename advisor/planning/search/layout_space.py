@@ -52,20 +52,20 @@ class LayoutSpace:
     def high_bytes(self, run: TrainingRun) -> Floats:
         """What decides whether each fits: recompute policies x rows of the grid. [bytes]"""
         layouts = self.grid.layouts.take(slice(0, self.grid.rows))
-        tensors, weights, _ = self._tensors(run)
-        return usual_total(run, (tensors, weights), layouts, self.calibration)
+        tensors, weights, optimizer, _ = self._tensors(run)
+        return usual_total(run, (tensors, weights, optimizer), layouts, self.calibration)
 
     def host_bytes(self, run: TrainingRun) -> Floats:
         """High end of the host memory for one accelerator, in the same shape. [bytes]"""
         factor = memory_interval(run, self.calibration).most * shape_widening(self.architecture)
-        return np.asarray(self._tensors(run)[2] * factor)
+        return np.asarray(self._tensors(run)[3] * factor)
 
     def _tensors(self, run: TrainingRun) -> Floats:
-        """Tensors on the accelerator, weights among them, and tensors on its host. [bytes]"""
+        """Tensors on the accelerator, weights and states among them; those on its host. [bytes]"""
         key = _sizes(run)
         if key not in self._held:
             rows, step = self.grid.rows, CHUNK // RECOMPUTE_LEVELS
-            held = np.empty((3, RECOMPUTE_LEVELS, rows))
+            held = np.empty((4, RECOMPUTE_LEVELS, rows))
             for begin in range(0, rows, step):
                 part = slice(begin, min(begin + step, rows))
                 layouts = self.grid.layouts.take(part).under(*range(RECOMPUTE_LEVELS))
