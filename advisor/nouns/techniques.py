@@ -1,6 +1,6 @@
 """Techniques of serving: what a case may state of them, and their published gains."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -11,6 +11,8 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.refusals import refusal
 from advisor.nouns.images import ImageWork
 from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
+
+HALVINGS: Final = 40
 
 
 class Speculation(Labelled):
@@ -135,6 +137,23 @@ class SpeculationFacts(Noun):
     tasks: dict[TextKind, Annotated[float, Field(gt=0)]]
     """Gain on a kind of text over the gain on all."""
     source: str
+
+    def yields(self, drafts: int) -> float:
+        """Return the tokens of a step with other drafts than the published number.
+
+        Each draft is as likely to be accepted after those before it: a = 1 + p + ... + p^k
+        (Leviathan et al. 2023, arXiv:2211.17192, equation 1).
+        """
+
+        def tokens(chance: float, count: int) -> float:
+            return sum(chance**place for place in range(count + 1))
+
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            chance = (low + high) / 2
+            small = tokens(chance, self.draft_tokens) < self.accepted
+            low, high = (chance, high) if small else (low, chance)
+        return tokens(low, drafts)
 
 
 class PublishedHeads(Noun):
@@ -270,7 +289,7 @@ def speculated(stated: Techniques) -> Speculated:
     gain = facts.gain.expected * (facts.tasks.get(stated.text_kind, 1) if stated.text_kind else 1)
     count = drafted(stated)
     times = count / facts.draft_tokens
-    accepted = 1 + (facts.accepted - 1) * times**0.5
+    accepted = facts.yields(count)
     if stated.acceptance is not None:
         accepted = 1 + count * stated.acceptance
     return Speculated(

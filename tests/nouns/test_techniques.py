@@ -93,6 +93,17 @@ def test_acceptance_is_the_accepted_share_of_the_drafts():
     assert drafts.accepted == pytest.approx(2.8)
 
 
+@pytest.mark.parametrize(
+    ("drafts", "published"),
+    # Qwen3.6 27B under vLLM 0.26 on a Ryzen AI Max+ 395 (kyuz0/amd-strix-halo-vllm-toolboxes, issue
+    # 53), then GSM8K (vllm-project/vllm, pull 48892).
+    [(1, 1.9), (2, 2.4), (3, 2.8), (1, 1.84), (8, 4.40)],
+)
+def test_own_heads_yield_the_published_tokens_of_a_step(drafts: int, published: float) -> None:
+    stated = {"speculation": "mtp", "draft_tokens": drafts}
+    assert speculated(Serving.model_validate(stated)).accepted == pytest.approx(published, rel=0.1)
+
+
 def test_cached_prompts_shorten_the_wait_and_leave_the_context():
     load = STREAM | {"input_tokens": 8000, "concurrency": 16}
     new, cached = (Deployed().under(load | {"prefix_hit_share": share}) for share in (0.0, 0.9))

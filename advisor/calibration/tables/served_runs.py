@@ -42,7 +42,7 @@ TABLES: Final = (
     "desktop_runs.csv",
     "speech_runs.csv",
 )
-TAILS: Final = ("tail_runs.csv",)
+TAILS: Final = ("tail_runs.csv", "doubtful_tails.csv")
 """Percentiles under a load, which no constant is fitted on."""
 OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""

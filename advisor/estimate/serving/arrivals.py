@@ -126,20 +126,22 @@ def burst_times(
         "running": running,
         "rate_per_s": rate,
         # The first steps are full of prompts: what runs beside them is counted where it ends.
-        "prompt_s": prompt_s,
+        "prompt_s": engine.burst_slowdown * prompt_s,
     }
     waits = burst_first_token_s(**common, share=percentile)
     before = 0.5 if percentile is None else percentile
     return BurstTimes(
-        whole_s=engine.burst_slowdown
-        * np.asarray(burst_s(**common, output_tokens=load.output_tokens, draining_s=draining))
+        whole_s=np.asarray(
+            burst_s(
+                **common,
+                output_tokens=load.output_tokens,
+                draining_s=engine.burst_slowdown * draining,
+            )
+        )
         + first.ttft_s
         + rendered_s
         + taken_s,
-        first_s=engine.burst_slowdown * np.asarray(waits)
-        + first.ttft_s
-        + rendered_s
-        + before * taken_s,
+        first_s=np.asarray(waits) + first.ttft_s + rendered_s + before * taken_s,
         token_s=full.tpot_s,
         running=running,
     )

@@ -160,8 +160,8 @@ class ServingFacts(Noun):
     admission_s: Seconds = 0.0
     """Time of the host to take in one of many requests that arrive together. [s]"""
     burst_slowdown: Positive = 1.0
-    """Time of a finite burst over that of its ramp, full engine and tail: start-up, prompts that
-    collide, memory that fragments."""
+    """Time of a finite burst's ramp and tail over that of their steps: start-up, prompts that
+    collide."""
     memory_fraction: Fraction
     """Share of the accelerator's memory that the engine may fill."""
     batched_tokens: Count
