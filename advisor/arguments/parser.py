@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
 
@@ -199,7 +200,8 @@ class Parser(argparse.ArgumentParser):
         if file is sys.stdout:
             file.write(message)
         else:
-            super()._print_message(message, file)
+            with suppress(OSError):  # which argparse of Python 3.11.2 lets pass
+                super()._print_message(message, file)
 
 
 def build_parser(version: str) -> argparse.ArgumentParser:

@@ -417,14 +417,21 @@ LOADERS: dict[str, Callable[[], object]] = {
 
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of data whose files are links to those of the program."""
+    """A folder of data whose files are links to those of the program.
+
+    Of thousands of measured kernels, read row by row, it has the first hundred of each table.
+    """
     original = data_path("gpu_catalog.yaml").parent
-    folder = tmp_path_factory.mktemp("checkout") / "data"
+    folder, short = tmp_path_factory.mktemp("checkout") / "data", tmp_path_factory.mktemp("short")
     for source in original.rglob("*.*"):
         if source.is_file() and source.parent.name != "__pycache__":
             link = folder / source.relative_to(original)
             link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(source)
+            read = source
+            if source.parent == original / FOLDER and source.suffix == ".csv":
+                read = short / source.name
+                read.write_bytes(b"".join(source.read_bytes().splitlines(keepends=True)[:101]))
+            link.symlink_to(read)
     return folder
 
 
@@ -521,7 +528,7 @@ def test_a_missing_file_of_the_program_is_named(damaged: Callable[..., object], 
 def test_what_editors_do_to_a_file_changes_nothing(
     damaged: Callable[..., object], name: str
 ) -> None:
-    whole = LOADERS[name]()
+    whole = damaged(name, bytes)
 
     def harmless(content: bytes) -> bytes:
         return b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")

@@ -21,6 +21,7 @@ from advisor.calibration.tables.served_runs import (
 )
 from advisor.estimate.candidates import Floats
 from advisor.foundation.data_records import shipped
+from advisor.foundation.identity import by_identity
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
@@ -99,6 +100,8 @@ SERVERS: Final = _fits(engine_fits().servers)
 """The first engine gives ``serving``; the others take from it what they do not fit."""
 (BURSTS,) = _fits(engine_fits().bursts)
 """What finite bursts add."""
+BURSTS_OF: Final = {one.name: replace(BURSTS, name=one.name) for one in SERVERS}
+"""The bursts of each server."""
 DIRECT: Final = _fits(engine_fits().called)
 """Engines with their own kernels, in the order of their fits."""
 HOSTS: Final = _fits(engine_fits().host)
@@ -230,6 +233,7 @@ def model_at_site(reading: Reading) -> str:
     return f"{reading.source} | {reading.group.split(' | ')[1]}"
 
 
+@by_identity(32)
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
     """Return the runs on which an engine's constants, or those of the host's memory, are fitted."""
     if fit in HOSTS:  # whose memory knows nothing of builds

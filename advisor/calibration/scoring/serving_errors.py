@@ -10,6 +10,7 @@ from advisor.calibration.fitting.memory import START
 from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups
 from advisor.calibration.fitting.serving import (
     BURSTS,
+    BURSTS_OF,
     HOSTS,
     SERVERS,
     EngineFit,
@@ -166,9 +167,8 @@ def all_held_out(
         packs = engine_packs(fit, engine)
         found += held_out(fit, facts, values_of(fit, facts), packs, calibration)
         # Finite bursts of the first server are held out; the others take its constants.
-        fitted = BURSTS.parameters if fit.name == BURSTS.name else ()
-        bursts = replace(BURSTS, name=fit.name, parameters=fitted)
-        if fit in SERVERS and (packs := engine_packs(bursts, engine)):
+        if fit in SERVERS and (packs := engine_packs(BURSTS_OF[fit.name], engine)):
+            bursts = BURSTS if fit.name == BURSTS.name else replace(BURSTS, parameters=())
             found += held_out(bursts, facts, values_of(bursts, facts), packs, calibration)
     return tuple(found)
 
@@ -181,7 +181,7 @@ def _all_bursts(
     sections = {"serving": section_of(common | start), "engines": fitted}
     found = join_calibration(fixed | sections, data_path(FITTED))
     facts = {fit.name: found.engines.get(fit.name, found.serving) for fit in SERVERS}
-    packs = [engine_packs(replace(BURSTS, name=name), engine) for name in facts]
+    packs = [engine_packs(BURSTS_OF[name], engine) for name in facts]
     return facts, tuple(pack for own in packs for pack in own)
 
 

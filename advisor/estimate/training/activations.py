@@ -170,18 +170,15 @@ def _kept(tensor: SavedTensor, policy: SavedPolicy, scores: bool) -> bool:
             return False
     if policy.selective and tensor.remade:
         return False
-    return {
-        When.ALWAYS: True,
-        When.UNFUSED: not policy.fused,
-        When.FUSED: policy.fused,
-        When.EAGER_ATTENTION: scores,
-        When.FLASH_ATTENTION: not scores,
-        When.ADAPTER_COPY: (policy.adapter_casts or policy.adapter_dropout)
-        and not policy.selective,
-    }[tensor.when]
+    when = tensor.when
+    if when in (When.EAGER_ATTENTION, When.FLASH_ATTENTION):
+        return scores == (when is When.EAGER_ATTENTION)
+    if when is When.ADAPTER_COPY:
+        return (policy.adapter_casts or policy.adapter_dropout) and not policy.selective
+    return when is When.ALWAYS or policy.fused == (when is When.FUSED)
 
 
-def _policy(run: TrainingRun, *, selective: bool, operator: Operator | None = None) -> SavedPolicy:
+def _policy(run: TrainingRun, *, selective: bool, expert: bool = False) -> SavedPolicy:
     switches = run.switches
     lora = run.method is FineTuningMethod.LORA
     plain = not switches.adapter_autocast
@@ -189,7 +186,7 @@ def _policy(run: TrainingRun, *, selective: bool, operator: Operator | None = No
     # layers pass the input on to their adapters unchanged.
     apart = switches.adapter_format == "fp32" and (lora or switches.base_raised)
     kept = LORA_TARGETS if switches.base_inputs_kept and not lora else run.lora_targets
-    if operator is not None and operator.division is Division.EXPERT and not run.adapts_experts:
+    if expert and not run.adapts_experts:
         kept = ()
     return SavedPolicy(
         recipe=run.recipe,
@@ -256,7 +253,7 @@ def transient_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
     """Gradients that pass through one layer of a row, without its kept tensors. [bytes/token]"""
     if not any(tensor.backward for tensor in operator.saved):
         return SavedBytes()
-    policy = _policy(run, selective=False, operator=operator)
+    policy = _policy(run, selective=False, expert=operator.division is Division.EXPERT)
     kept = _resolve(operator, policy)
     return _resolve(operator, policy, backward=True).plus(kept, -1.0)
 
@@ -292,8 +289,9 @@ def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[Sav
 
 def _fold(operators: Iterable[Operator], run: TrainingRun, *, selective: bool) -> SavedBytes:
     total = SavedBytes()
+    dense, expert = (_policy(run, selective=selective, expert=one) for one in (False, True))
     for operator in operators:
-        policy = _policy(run, selective=selective, operator=operator)
+        policy = expert if operator.division is Division.EXPERT else dense
         total = total.plus(_resolve(operator, policy), operator.layers * operator.largest)
         if adapted(operator, run):
             # The product with the adapter's first matrix is the input of its second.

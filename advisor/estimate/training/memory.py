@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.table.model import Unit
+from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Part
 from advisor.equations.training.memory import logits_bytes, saved_activation_bytes, stage_share
 from advisor.equations.training.peaks import (
@@ -65,6 +65,9 @@ its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``).""
 PLAIN_LOGITS_BYTES: Final = {True: 10.0, False: 6.0}
 """Plain, for classes that do not cast 16-bit logits first (BERT, Whisper), by autocast: softmax and
 its gradient in fp32 beside the logits, or all of them in 16 bits (same source)."""
+
+MOST_KNOWN: Final = 64
+"""Settings of software and adapters whose tensors are remembered for a model."""
 
 PARALLEL_LOSS_BYTES: Final = 16.0
 """The plain loss with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
@@ -211,15 +214,27 @@ def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Flo
 
 
 @by_identity(64)
+def _known(architecture: ModelArchitecture) -> dict[tuple[object, ...], tuple[SavedBytes, ...]]:
+    """What :func:`_saved` has found for a model, by the settings that it depends on."""
+    return {}
+
+
 def _saved(run: TrainingRun) -> tuple[SavedBytes, ...]:
     """What blocks keep, keep under selective recomputation, and pass on; what the head keeps."""
-    block = as_computed(run).architecture.in_part(Part.BLOCK)
-    return (
-        fold_saved_bytes(block, run),
-        selective_saved_bytes(block, run),
-        *backward_bytes(block, run),
-        fold_saved_bytes(run.architecture.in_part(Part.HEAD), run),
-    )
+    known = _known(run.architecture)
+    adapters = (run.method, run.lora_rank, run.lora_targets, run.adapts_experts)
+    settings = (run.recipe, run.software, run.attention, run.switches, *adapters)
+    if settings not in known:
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        block = as_computed(run).architecture.in_part(Part.BLOCK)
+        known[settings] = (
+            fold_saved_bytes(block, run),
+            selective_saved_bytes(block, run),
+            *backward_bytes(block, run),
+            fold_saved_bytes(run.architecture.in_part(Part.HEAD), run),
+        )
+    return known[settings]
 
 
 def _blocks(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> BlockBytes:
