@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from advisor.catalog.live.refresh import prices_age_s as prices_age_s
     from advisor.catalog.live.refresh import refresh_prices as refresh_prices
     from advisor.catalog.offer_list import list_offers as list_offers
-    from advisor.catalog.overview import price_overview as price_overview
+    from advisor.catalog.offer_list import price_overview as price_overview
     from advisor.catalog.own.facts import parse_own_facts as parse_own_facts
-    from advisor.catalog.own.in_use import uploads_come_from as uploads_come_from
-    from advisor.catalog.own.in_use import using_catalog as using_catalog
+    from advisor.catalog.own.facts import uploads_come_from as uploads_come_from
+    from advisor.catalog.own.facts import using_catalog as using_catalog
     from advisor.estimate.beside_results import ApiComparison as ApiComparison
     from advisor.estimate.beside_results import Curve as Curve
     from advisor.estimate.beside_results import Day as Day
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from advisor.fleet.quick import quick_portfolio as quick_portfolio
     from advisor.fleet.results import FleetPlan as FleetPlan
     from advisor.owning.results import Ownership as Ownership
-    from advisor.planning.explain.scaling import Scaling as Scaling
+    from advisor.planning.explain.curves import Scaling as Scaling
     from advisor.planning.explain.turning import Cell as Cell
     from advisor.planning.explain.turning import Turn as Turn
     from advisor.planning.explain.turning import Turning as Turning
@@ -86,12 +86,10 @@ _LATER: Final = {
         "planning.fits.request": "fits",
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
-        "catalog.offer_list": "list_offers",
-        "catalog.own.facts": "parse_own_facts",
-        "catalog.own.in_use": "uploads_come_from using_catalog",
-        "catalog.overview": "price_overview",
+        "catalog.offer_list": "list_offers price_overview",
+        "catalog.own.facts": "parse_own_facts uploads_come_from using_catalog",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
-        "planning.explain.scaling": "Scaling",
+        "planning.explain.curves": "Scaling",
         "planning.explain.turning": "Cell Turn Turning",
         "planning.explain.what_if": "WhatIf",
         "calibration.scoring.report": "ValidationReport",
@@ -196,7 +194,7 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     required; its count only chooses the machine. ``layout`` is ignored. Raises InputError if the
     hardware is missing or unknown, or the workload serves.
     """
-    from advisor.planning.explain.scaling import scaling as _scaling
+    from advisor.planning.explain.curves import scaling as _scaling
 
     return _scaling(*placed(as_case(case).changed(layout=None), catalog))
 

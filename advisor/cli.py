@@ -33,10 +33,8 @@ COMMANDS: Final = {
     command: module
     for module, commands in {
         "cases": "recommend estimate export own learn",
-        "cards": "fits compare presets software schema",
-        "many": "fleet sweep",
-        "prices": "prices",
-        "measuring": "validate probe",
+        "cards": "fits compare presets software schema prices",
+        "many": "fleet sweep validate probe",
         SERVERS: "web serve-api mcp",
     }.items()
     for command in commands.split()

@@ -1,4 +1,4 @@
-"""All exceptions of the project.
+"""All exceptions of the project, with the sentences of data/refusals.yaml for most of them.
 
 An exception reports a caller's mistake: what is wrong, the value, what is allowed, and the remedy.
 A configuration that does not fit or is too slow is not an exception but a ``Rejection`` value.
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import cache
 from itertools import islice
 from math import log10
-
-TYPE_CHECKING = False  # its module takes long to import
-if TYPE_CHECKING:
-    from typing import Final
+from typing import Any, Final, Literal
 
 MAX_MESSAGE: Final = 600
 """Longest message. [characters]"""
@@ -182,3 +180,36 @@ def without_options(text: str) -> str:
     'sequences of 4,096 tokens'
     """
     return re.sub(OF_THE_COMMAND_LINE, "", text)
+
+
+Part = Literal["what", "value", "allowed", "remedy", "field"]
+"""Of an error."""
+
+
+def refusal(entry: str, /, **facts: Any) -> InputError:
+    """Return the error of an entry of the file, its sentences filled with facts.
+
+    A fact with the name of one of the error's parts is that part: mostly the ``value``, and what
+    is ``allowed`` where a list of the program says it. A list is written with commas.
+
+    >>> str(refusal("no_number", value="ten", field="share")).partition(":")[0]
+    'share is not a number'
+    """
+    value = {"value": facts.pop("value", None)}
+    words = {name: _words(fact) for name, fact in facts.items()}
+    said = {part: text.format(**words) for part, text in sentences()[entry].items()}
+    given = {part: words[part] for part in ("allowed", "remedy", "field") if part in words}
+    return InputError(**value | given | said)
+
+
+def _words(fact: Any) -> Any:
+    return ", ".join(map(str, fact)) if isinstance(fact, list | tuple | dict | frozenset) else fact
+
+
+@cache
+def sentences() -> dict[str, dict[Part, str]]:
+    """Return the entries of the file."""
+    # A command without an error reads no sentence.
+    from advisor.foundation.noun import read_mapping
+
+    return read_mapping("refusals.yaml", dict[str, dict[Part, str]])

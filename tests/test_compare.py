@@ -3,8 +3,7 @@
 import pytest
 
 from advisor.catalog import Catalog, load_catalog
-from advisor.compare.cards import MAX_CARDS, compare_cards
-from advisor.compare.facts import comparison_rows
+from advisor.compare.cards import MAX_CARDS, compare_cards, comparison_rows
 from advisor.errors import InputError
 from advisor.nouns.hardware import Offer
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advisor.catalog.files.reading import read_catalog
-from advisor.catalog.loader import CATALOG_FILE, OFFERS_FILE, load_snapshot
+from advisor.catalog.loader import CATALOG_FILE, OFFERS_FILE, load_snapshot, read_catalog
 from advisor.errors import CatalogError
 from advisor.foundation import data_files
 from advisor.foundation.data_files import kept, read_yaml

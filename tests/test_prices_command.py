@@ -14,7 +14,7 @@ from advisor import cli
 from advisor.catalog import load_catalog
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.loader import load_snapshot
-from advisor.catalog.overview import price_overview
+from advisor.catalog.offer_list import price_overview
 from advisor.catalog.places import places_of
 from advisor.terminal.console import new_console
 from advisor.terminal.prices import show_prices, show_refresh

@@ -18,13 +18,11 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.references import references
 from advisor.foundation.units import GIB
 from advisor.planning.results import Recommendation, Rejection, RejectionCode
-from advisor.terminal.comparison import show_comparison
-from advisor.terminal.console import new_console, table
+from advisor.terminal.console import SCREENS, new_console, table
 from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_estimate
-from advisor.terminal.fits import show_fits
+from advisor.terminal.fits import show_comparison, show_fits
 from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
-from advisor.terminal.screens import SCREENS
 from tests.cases import serve, tune
 
 TRAIN = tune(

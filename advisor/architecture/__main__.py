@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets
 from advisor.architecture.table.model import Unit
-from advisor.foundation.pages import items, page, table
+from advisor.foundation.data_files import items, page, table
 
 
 def models_page() -> str:

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Operator, OperatorKind, Phase
-from advisor.foundation.identity import by_identity
+from advisor.foundation.record import by_identity
 
 ENCODER = "encoder."
 """Name prefix of the encoder's section."""

@@ -11,8 +11,8 @@ from advisor.architecture.published_models import PublishedModel, nearest_publis
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.architecture.table.rows import Norm, NormKind
+from advisor.errors import refusal
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import MAX_HIDDEN, MAX_INTERMEDIATE, MAX_LAYERS, AssumedShape
 
 MIN_PARAMETERS: Final = 1e6

@@ -9,11 +9,9 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.data_files import kept, read_yaml
-from advisor.foundation.data_records import RESTORE, check_numbers, checked, refuse, shown
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import RESTORE, Noun, check_numbers, checked, refuse, shown
 from advisor.foundation.resources import data_path
 
 FILE = "model_presets.yaml"

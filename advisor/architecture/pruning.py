@@ -10,8 +10,8 @@ from advisor.architecture.mixers.attention import AttentionShape
 from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
 from advisor.architecture.mixers.transformer import TransformerShape
 from advisor.architecture.table.model import Network
+from advisor.errors import refusal
 from advisor.foundation.formatting import percent
-from advisor.foundation.refusals import refusal
 
 WIDTH_STEP: Final = 16
 """Inner widths stay multiples of this, because tensor cores use tiles of at least 16."""

@@ -6,9 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from advisor.foundation.data_records import read_table
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
+from advisor.foundation.noun import Noun, read_table
 from advisor.foundation.resources import data_path
 from advisor.nouns.case import AssumedShape
 

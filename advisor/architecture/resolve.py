@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
 from advisor.architecture.presets import find_preset, load_preset, refuse_format
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
+from advisor.errors import refusal
 from advisor.foundation.files.reading import read_file
 from advisor.foundation.names import holds_content
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import ModelSource
 from advisor.nouns.case_files import input_error
 

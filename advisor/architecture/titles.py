@@ -5,8 +5,7 @@ from functools import cache
 from typing import Final
 
 from advisor.architecture.presets import first_hub_id, list_presets
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 
 FILE: Final = "model_titles.yaml"
 SIZE: Final = re.compile(r"(a?)(\d+(?:\.\d+)?)([bm])")

@@ -13,8 +13,7 @@ from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
 
-from advisor.errors import AdvisorError, CatalogError
-from advisor.foundation.refusals import refusal
+from advisor.errors import AdvisorError, CatalogError, refusal
 from advisor.foundation.resources import data_file
 
 TYPE_CHECKING = False  # its module takes long to import

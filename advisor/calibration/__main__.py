@@ -20,16 +20,15 @@ from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.memory import memory_sections, peak_errors
 from advisor.calibration.fitting.training import training_sections
 from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES, accuracy_markdown, score_tables
-from advisor.calibration.scoring.predictions import PREDICTIONS, predictions_csv, rounded
+from advisor.calibration.scoring.published import PREDICTIONS, predictions_csv, rounded
 from advisor.calibration.scoring.serving_errors import serving_errors, serving_sections
 from advisor.calibration.scoring.training_errors import scaling_errors, speed_errors
 from advisor.calibration.tables.reading import MEASUREMENTS, read_table
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.files.writing import write_whole
 from advisor.foundation.names import check_known
-from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 
 

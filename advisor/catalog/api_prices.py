@@ -9,9 +9,9 @@ from pydantic import Field
 
 from advisor.catalog.files.checks import check_order
 from advisor.catalog.records import IsoDate, Record, Text
+from advisor.errors import refusal
 from advisor.foundation import names
-from advisor.foundation.data_records import read_table
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import read_table
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Confidence
 

@@ -9,11 +9,9 @@ from typing import Annotated, Any, Final, Self, TypeVar, cast
 from pydantic import Field
 
 from advisor.catalog.api_prices import ApiPrice
-from advisor.catalog.files.quotes import converted
-from advisor.errors import InputError
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.catalog.files.rows import converted
+from advisor.errors import InputError, refusal
+from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import (
     JOIN,

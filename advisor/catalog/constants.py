@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from advisor.catalog.required import required
+from advisor.catalog.records import required
 from advisor.foundation.data_files import kept, read_yaml
-from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
+from advisor.foundation.noun import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import SOFTWARE, fitted_stacks, known_stacks, stack_rows

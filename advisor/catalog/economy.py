@@ -10,13 +10,11 @@ from pydantic import Field, model_validator
 
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.files.checks import check_order
-from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh
-from advisor.catalog.required import required
+from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh, required
+from advisor.errors import refusal
 from advisor.foundation import cents
-from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.formatting import percent
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import Noun, read_table, refuse
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.hardware import Billing, Confidence, Offer

@@ -1,20 +1,20 @@
 """Finds the catalog in use: shipped or of a folder, with live prices and your own facts."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from advisor.catalog.api_prices import ApiPrice, load_api_prices
-from advisor.catalog.catalog import Catalog
+from advisor.catalog.catalog import Catalog, ExchangeRate, Source
+from advisor.catalog.files import checks
+from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
+from advisor.catalog.files.rows import CatalogFile, OfferRecord, with_upper_ends
 from advisor.catalog.live import cache_file
-from advisor.catalog.own.in_use import own_files, stated_discounts, uploads
+from advisor.catalog.own.facts import own_files, stated_discounts, uploads
 from advisor.foundation.data_files import kept
+from advisor.foundation.noun import read_record, read_table
 from advisor.foundation.resources import data_path
-
-if TYPE_CHECKING:
-    from advisor.catalog.files.rows import CatalogFile
+from advisor.nouns.hardware import Provenance
 
 CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"
@@ -91,7 +91,7 @@ def _live(
     snapshot = _load(catalog_path, offers_path)
     if stamps[-1] == ABSENT:
         return snapshot
-    from advisor.catalog.live.merge import with_live
+    from advisor.catalog.live.prices import with_live
 
     return with_live(snapshot, cache)
 
@@ -105,7 +105,6 @@ def shipped_content() -> CatalogFile:
 @lru_cache(maxsize=1)
 def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
     del stamp
-    from advisor.catalog.files.reading import read_content
 
     return read_content(path)
 
@@ -115,7 +114,6 @@ def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], 
     del stamps
 
     def read() -> Catalog:
-        from advisor.catalog.files.reading import read_catalog
 
         return read_catalog(catalog_path, offers_path)
 
@@ -142,3 +140,51 @@ def _with_own(
         catalog = with_own_facts(catalog, facts, shipped_content(), name=name)
     stated = discount_facts(discounts)
     return with_own_facts(catalog, stated, shipped_content(), name="--discount")
+
+
+def read_content(path: Path) -> CatalogFile:
+    """Return the file of accelerators as it is written, checked."""
+    content = read_record(path, CatalogFile)
+    checks.check_order(list(content.accelerators), file=path.name)
+    for key, record in content.accelerators.items():
+        checks.check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=path.name)
+    for currency in content.exchange_rates:
+        checks.check_rate(currency, content, file=path.name)
+    for capability in content.compute_capabilities:
+        checks.check_capability(capability, content, file=path.name)
+    return content
+
+
+def read_catalog(catalog_path: Path, offers_path: Path) -> Catalog:
+    """Return the catalog of two files. Raises CatalogError if one is broken."""
+    content = read_content(catalog_path)
+    records = read_table(offers_path, OfferRecord)
+    for line, offer in enumerate(records, start=2):
+        checks.check_offer(offer, content, line=line, file=offers_path.name)
+    offers = [offer_of(record, content) for record in records]
+    checks.check_order([offer.key for offer in offers], file=offers_path.name)
+
+    sources = {
+        key: Source(key=key, **record.model_dump()) for key, record in content.sources.items()
+    }
+    provenance = {
+        key: Provenance(source=key, date=source.date, confidence=source.confidence)
+        for key, source in sources.items()
+    }
+    return Catalog(
+        accelerators=tuple(
+            accelerator_of(key, record, content.reported_memory_rules, provenance)
+            for key, record in content.accelerators.items()
+        ),
+        offers=with_upper_ends(offers, file=offers_path.name),
+        sources=sources,
+        excluded=content.excluded,
+        exchange_rates={
+            currency: ExchangeRate(usd=rate.usd, date=content.sources[rate.source].date)
+            for currency, rate in content.exchange_rates.items()
+        },
+        software={
+            capability: software_of(capability, item, provenance)
+            for capability, item in content.compute_capabilities.items()
+        },
+    )

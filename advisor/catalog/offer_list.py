@@ -1,21 +1,101 @@
-"""Lists what there is to rent: offers by card, number, provider and region."""
+"""Lists of prices: offers by card, what each provider's are, how old, and what age adds."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from functools import cache
+from statistics import median
+from typing import Annotated, Final, Literal
 
-from advisor.catalog.catalog import Catalog
+from pydantic import Field
+
+from advisor.catalog.catalog import Catalog, ExchangeRate, PriceState
 from advisor.catalog.economy import load_economy, with_commitments
+from advisor.catalog.files.checks import check_order
 from advisor.catalog.places import chosen, places_of
-from advisor.catalog.price_drift import history_of
-from advisor.catalog.records import Record, Text
+from advisor.catalog.records import IsoDate, Record, Text
 from advisor.errors import InputError
-from advisor.foundation.data_records import read_table
-from advisor.foundation.dates import age_days
+from advisor.foundation.dates import age_days, first_day, is_stale
 from advisor.foundation.formatting import money
 from advisor.foundation.names import check_known
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_table
 from advisor.foundation.resources import data_path
-from advisor.nouns.hardware import Offer, PriceKind
+from advisor.nouns.hardware import Confidence, Offer, PriceKind
+
+DRIFT_FILE: Final = "price_drift.csv"
+HISTORY_FILE: Final = "price_history.csv"
+HYPERSCALERS: Final = frozenset({"AWS", "Azure", "GCP", "OCI"})
+
+DriftKind = Literal["hyperscaler", "list", "marketplace", "spot"]
+
+
+class Drift(Record):
+    """A row of ``price_drift.csv``: how far prices of one kind wander."""
+
+    kind: DriftKind
+    sigma_per_sqrt_year: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
+    """Spread of the logarithm of a price after a year; it grows with the root of time."""
+    longest_days: Annotated[float, Field(gt=0)] | None = None
+    """A price that is this much older than the newest of all is no longer an offer. [days]"""
+    pairs: Annotated[int, Field(ge=0, le=1_000_000_000)]
+    """Pairs of dated prices that it was measured on; 0: assumed."""
+    source: Text
+    source_date: IsoDate
+    confidence: Confidence
+
+
+class PastPrice(Record):
+    """A row of ``price_history.csv``: a price from this day on, until the next row."""
+
+    provider: Text
+    instance_type: Text
+    region: Text
+    kind: Literal["on_demand", "spot"]
+    date: IsoDate
+    usd_per_hour: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+    """Whole instance. [USD/h]"""
+    source: Text
+
+
+@cache
+def drifts() -> dict[str, Drift]:
+    """Return the rows by kind.
+
+    >>> drifts()["spot"].sigma_per_sqrt_year > drifts()["hyperscaler"].sigma_per_sqrt_year
+    True
+    """
+    rows = read_table(data_path(DRIFT_FILE), Drift, key=("kind",))
+    check_order([item.kind for item in rows], file=DRIFT_FILE)
+    return {item.kind: item for item in rows}
+
+
+def drift_of(offer: Offer, kind: PriceKind) -> Drift:
+    """Return how the price of an offer moves with time."""
+    if kind is PriceKind.SPOT:
+        return drifts()["spot"]
+    if "market" in offer.tier:
+        return drifts()["marketplace"]
+    return drifts()["hyperscaler" if offer.provider in HYPERSCALERS else "list"]
+
+
+@cache
+def price_histories() -> dict[tuple[str, str, str, str], tuple[PastPrice, ...]]:
+    """Return the rows by provider, instance, region and kind, oldest first."""
+    rows = read_table(
+        data_path(HISTORY_FILE),
+        PastPrice,
+        key=("provider", "instance_type", "region", "kind", "date"),
+    )
+    found: dict[tuple[str, str, str, str], tuple[PastPrice, ...]] = {}
+    for item in rows:
+        key = (item.provider, item.instance_type, item.region, item.kind)
+        found[key] = (*found.get(key, ()), item)
+    return found
+
+
+def history_of(offer: Offer, kind: PriceKind) -> tuple[PastPrice, ...]:
+    """Return the known prices of an offer, oldest first; empty where no source has a history."""
+    name = "spot" if kind is PriceKind.SPOT else "on_demand"
+    return price_histories().get((offer.provider, offer.instance_type, offer.region, name), ())
 
 
 class OfferLine(Noun):
@@ -187,4 +267,96 @@ def _line(catalog: Catalog, offer: Offer, *, spot: bool) -> OfferLine | None:
         past_usd_per_hour=tuple(item.usd_per_hour for item in past),
         age_days=age_days(offer.price_date),
         source=offer.provenance.source,
+    )
+
+
+class ProviderPrices(Noun):
+    """Prices of one provider."""
+
+    provider: str
+    offers: int
+    on_demand: int
+    """Offers with an on-demand price."""
+    spot: int
+    """Offers with a spot price."""
+    accelerators: int
+    """Number of different accelerators."""
+    currencies: tuple[str, ...]
+    newest: str
+    """Date of the newest price, as its source states it."""
+    oldest: str
+    age_days: int
+    """Age of the newest price; the largest possible age if its day is unknown. [days]"""
+    median_age_days: int
+    """Half of the prices are at least this old. [days]"""
+    stale: int
+    """Offers whose price is, or may be, older than 60 days."""
+    regions: int
+    live: bool
+    """Whether live prices are among them."""
+
+
+class PriceOverview(Noun):
+    """Prices of all providers, and which prices are in use."""
+
+    state: PriceState
+    sentence: str
+    """``state`` as a sentence for the user."""
+    providers: tuple[ProviderPrices, ...]
+    """Ordered by name."""
+    exchange_rates: dict[str, ExchangeRate]
+
+
+def price_overview(
+    catalog: Catalog, *, providers: Sequence[str] = (), today: date | None = None
+) -> PriceOverview:
+    """Return the prices of each provider with their age on a day, by default today.
+
+    Raises InputError if no offer is from a provider of ``providers``; none of them means all.
+    """
+    sellers = chosen(catalog, "provider", providers, field="--provider")
+    asked = [
+        offer for offer in catalog.offers if not sellers or offer.provider.casefold() in sellers
+    ]
+    live = set(catalog.prices.live_providers)
+    return PriceOverview(
+        state=catalog.prices,
+        sentence=catalog.prices.sentence,
+        providers=tuple(
+            prices_of(name, offers, live=name in live, today=today)
+            for name, offers in grouped(asked, lambda offer: offer.provider).items()
+        ),
+        exchange_rates=catalog.exchange_rates,
+    )
+
+
+def grouped(offers: Iterable[Offer], of: Callable[[Offer], str]) -> dict[str, list[Offer]]:
+    """Return offers by a name that they have, ordered by it."""
+    groups: dict[str, list[Offer]] = {}
+    for offer in offers:
+        groups.setdefault(of(offer), []).append(offer)
+    return dict(sorted(groups.items(), key=lambda item: item[0].casefold()))
+
+
+def prices_of(
+    name: str, offers: Sequence[Offer], *, live: bool = False, today: date | None
+) -> ProviderPrices:
+    """Count offers and their ages on a day."""
+    dates = sorted((offer.price_date for offer in offers), key=first_day)
+    return ProviderPrices(
+        provider=name,
+        offers=len(offers),
+        on_demand=sum(offer.on_demand_usd_per_hour is not None for offer in offers),
+        spot=sum(offer.spot_usd_per_hour is not None for offer in offers),
+        accelerators=len({offer.accelerator for offer in offers}),
+        currencies=tuple(
+            sorted({offer.quote.currency if offer.quote else "USD" for offer in offers})
+        ),
+        newest=dates[-1],
+        oldest=dates[0],
+        age_days=age_days(dates[-1], today=today),
+        median_age_days=round(median(age_days(day, today=today) for day in dates)),
+        regions=len({offer.region for offer in offers}),
+        stale=sum(is_stale(day, today=today) for day in dates),
+        live=live,
     )

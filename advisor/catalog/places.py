@@ -8,7 +8,7 @@ from typing import Final, Literal
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.records import Key, Record, Text
 from advisor.errors import InputError
-from advisor.foundation.data_records import shipped
+from advisor.foundation.noun import shipped
 
 MOST_NEAR: Final = 6
 """Similar names shown beside one that no offer has."""

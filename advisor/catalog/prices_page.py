@@ -4,11 +4,10 @@ from datetime import date
 
 from advisor.catalog.api_prices import API_SOURCE, load_api_prices
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.offer_list import unread_prices
-from advisor.catalog.overview import grouped, prices_of
+from advisor.catalog.offer_list import grouped, prices_of, unread_prices
+from advisor.foundation.data_files import items, page, table
 from advisor.foundation.dates import STALE_DAYS, first_day
 from advisor.foundation.formatting import percent
-from advisor.foundation.pages import items, page, table
 from advisor.nouns.hardware import Offer
 
 

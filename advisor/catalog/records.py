@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from advisor.foundation import names
 from advisor.foundation.dates import first_day
+from advisor.foundation.noun import shipped
 
 # One bound for each unit, far above every product: a larger figure has a wrong unit or is damaged.
 Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
@@ -60,3 +61,29 @@ class Record(BaseModel):
     """A row that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+Names = frozenset[str]
+
+
+class Constants(Record):
+    """Of one of the two files of calibration."""
+
+    sections: Names
+    intervals: Names
+    """Ranges that it must state. An engine's own range takes precedence."""
+    fields: dict[str, Names] = Field(default_factory=dict)
+    """By section of both files, the fields that only this one has."""
+
+
+class Required(Record):
+    """The file."""
+
+    fitted: Constants
+    facts: Constants
+    owning_defaults: dict[str, Names]
+    """Groups of each field of ``owning_defaults.csv``."""
+
+
+required = shipped("required.yaml", Required)
+"""Returns the names."""

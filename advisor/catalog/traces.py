@@ -12,12 +12,11 @@ from typing import BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.files.reading import opened, too_large
 from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.foundation.files.tables import LongRowError, csv_rows, text_lines
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
 

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from advisor.catalog.records import Count, Gigabits, Gigabytes, Record, Text
-from advisor.foundation.data_records import shipped
+from advisor.foundation.noun import shipped
 from advisor.foundation.units import GB, GIB
 from advisor.nouns.hardware import Accelerator, Segment
 

@@ -15,7 +15,7 @@ from advisor.charts.theme import (
     marks,
     refuse_empty,
 )
-from advisor.foundation.rounding import trimmed
+from advisor.foundation.units import trimmed
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25

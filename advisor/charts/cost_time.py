@@ -21,8 +21,7 @@ from advisor.charts.theme import (
     rule,
 )
 from advisor.foundation.formatting import duration, milliseconds, money
-from advisor.foundation.rounding import round_significant
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.foundation.units import HOUR_S, MILLISECOND, round_significant
 from advisor.frames import Axes, Point
 
 HEIGHT: Final = 430

@@ -22,7 +22,7 @@ from advisor.charts.theme import (
     uncertain_end,
 )
 from advisor.foundation.formatting import percent
-from advisor.foundation.rounding import trimmed
+from advisor.foundation.units import trimmed
 from advisor.frames import MEMORY_GROUPS, MemoryTerm
 
 ROW_PX: Final = 84

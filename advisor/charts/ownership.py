@@ -24,8 +24,7 @@ from advisor.charts.theme import (
 )
 from advisor.foundation.formatting import money, signed_money
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.rounding import round_significant
-from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOURS_PER_MONTH, round_significant
 
 HEIGHT: Final = 360
 ROW_PX: Final = 34

@@ -17,8 +17,7 @@ from advisor.charts.theme import (
     refuse_empty,
 )
 from advisor.foundation.formatting import measured_rate
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import TFLOP
+from advisor.foundation.units import TFLOP, trimmed
 
 HEIGHT: Final = 430
 PAD: Final = 1.6

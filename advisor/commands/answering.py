@@ -7,10 +7,10 @@ from pathlib import Path
 
 import advisor
 from advisor.arguments.options import BUDGET, INTERRUPTIONS, TASKS, groups, read_option
+from advisor.errors import refusal
 from advisor.foundation.files.reading import is_file, is_folder
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_amount
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, case_inputs
 from advisor.nouns.case_files import MAX_CASE_BYTES, case_text, parse_case, read_case
 from advisor.nouns.inputs import Declared, Task
@@ -22,8 +22,7 @@ def answered(arguments: Namespace, answer: Noun, **how: object) -> None:
     if arguments.json:
         print_content(answer.to_json())
         return
-    from advisor.terminal.console import new_console
-    from advisor.terminal.screens import show
+    from advisor.terminal.console import new_console, show
 
     if hasattr(arguments, "everything"):
         how["everything"] = arguments.everything

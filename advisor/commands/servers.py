@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from advisor.errors import refusal
 from advisor.foundation.parsing import parse_count
-from advisor.foundation.refusals import refusal
 from advisor.terminal.streams import complain
 
 MAX_PORT: Final = 65_535

@@ -4,11 +4,10 @@ from functools import cache
 from typing import Literal
 
 from advisor.architecture.table.model import Unit
-from advisor.foundation.data_records import read_mapping
 from advisor.foundation.formatting import memory, money, percent
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_mapping
 from advisor.foundation.quantities import Range
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.units import round_significant
 
 
 class ApiOption(Noun):

@@ -37,8 +37,7 @@ from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.foundation.formatting import amount, duration, memory
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import DAY_S, HOUR_S
+from advisor.foundation.units import DAY_S, HOUR_S, trimmed
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import beyond_stack

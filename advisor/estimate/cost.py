@@ -12,8 +12,7 @@ from advisor.foundation import cents
 from advisor.foundation.formatting import duration as format_duration
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION, MILLISECOND
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION, MILLISECOND, trimmed
 from advisor.nouns.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
 from advisor.nouns.workload import Serving
 

@@ -11,8 +11,7 @@ from advisor.architecture.table.operators import Division, Operator, OperatorKin
 from advisor.equations.flops import attended_keys
 from advisor.equations.training.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.identity import by_identity
-from advisor.foundation.record import record
+from advisor.foundation.record import by_identity, record
 from advisor.nouns.software.stacks import SelectiveRecompute
 
 LAST_PRODUCT: Final = "down"

@@ -2,10 +2,10 @@
 
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.errors import refusal
 from advisor.estimate.hardware.card_formats import serves_in, stored_format
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES, PrecisionRecipe, WeightFormat

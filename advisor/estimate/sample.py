@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from advisor.architecture.table.model import ModelArchitecture, SampleSize, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
 from advisor.nouns.training_choices import AttentionKernel
 from advisor.nouns.workload import FineTuning, Serving, Workload
 

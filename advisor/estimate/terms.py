@@ -6,8 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.foundation.data_records import read_mapping
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_mapping
 from advisor.foundation.quantities import Evidence, Term
 
 EMPTY: Final[Mapping[str, str]] = MappingProxyType({})

@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.duty import duty_of
@@ -19,16 +19,15 @@ from advisor.export.engines.launches import published, server_launch
 from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import ENGINES, GUIDES, REPORTS, SERVES, TRAINS, Export, Format
-from advisor.export.hosts import containers, kubernetes, shell
-from advisor.export.hosts.names import clouds_of, takes
+from advisor.export.hosts import containers, shell
+from advisor.export.hosts.orders import clouds_of, takes
 from advisor.export.quoting import json_text
 from advisor.export.report import report_file
 from advisor.export.setup import Setup, check_startable
-from advisor.export.training import clusters, starts
+from advisor.export.training import clusters
 from advisor.export.training.described import launch, sharing
 from advisor.export.training.tools import OWN, most_cards, tool_for, trains_on
 from advisor.export.training.written import written
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator, PriceKind
 from advisor.nouns.software.stacks import known_stacks
@@ -44,13 +43,13 @@ Answer = Recommendation | Estimate
 
 SERVED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
     Format.SLURM: shell.slurm_file,
-    Format.KUBERNETES: kubernetes.kubernetes_file,
+    Format.KUBERNETES: containers.kubernetes_file,
     Format.COMPOSE: containers.compose_file,
     Format.SKYPILOT: containers.skypilot_file,
     Format.DSTACK: containers.dstack_file,
 }
 TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
-    Format.ACCELERATE: starts.accelerate_file,
+    Format.ACCELERATE: clusters.accelerate_file,
     # DeepSpeed passes over names that it does not know, and JSON has no comments.
     Format.DEEPSPEED: lambda setup: json_text(
         {
@@ -58,12 +57,12 @@ TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
             **sharing(setup, "deepspeed"),
         }
     ),
-    Format.UNSLOTH: starts.config_file,
-    Format.AXOLOTL: starts.config_file,
-    Format.LLAMA_FACTORY: starts.config_file,
-    Format.TORCHTUNE: starts.config_file,
-    Format.MLX: starts.config_file,
-    Format.SLURM: starts.slurm_file,
+    Format.UNSLOTH: clusters.config_file,
+    Format.AXOLOTL: clusters.config_file,
+    Format.LLAMA_FACTORY: clusters.config_file,
+    Format.TORCHTUNE: clusters.config_file,
+    Format.MLX: clusters.config_file,
+    Format.SLURM: clusters.slurm_file,
     Format.KUBERNETES: clusters.kubernetes_file,
     Format.SKYPILOT: clusters.skypilot_file,
     Format.DSTACK: clusters.dstack_file,
@@ -365,4 +364,4 @@ def _started(setup: Setup, to: Format) -> tuple[Setup, Run]:
         return setup, Run(to, content, server_launch(Servers(setup)))
     tool = tool_for(setup, to)
     setup = written(setup, tool)
-    return setup, Run(to, TRAINED_BY.get(to, starts.shell_file)(setup), launch(tool, setup))
+    return setup, Run(to, TRAINED_BY.get(to, clusters.shell_file)(setup), launch(tool, setup))

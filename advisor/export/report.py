@@ -20,7 +20,7 @@ from advisor.foundation.formatting import memory, money, term_value
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.references import citation
 from advisor.foundation.resources import data_path
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.units import round_significant
 from advisor.nouns.workload import FineTuning
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Recommendation

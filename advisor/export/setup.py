@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.presets import hub_ids_beside, listed_hub_id
 from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.errors import refusal
 from advisor.estimate.placement import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.notes import limit_notes
@@ -22,7 +23,6 @@ from advisor.export.training.words import chats
 from advisor.export.versions import CudaBuild, cuda_build, torch_build, version_of
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, memory, milliseconds, money
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator, Offer, Segment

@@ -7,8 +7,7 @@ from typing import Annotated, Final, NoReturn
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.foundation.data_records import read_record, refuse
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_record, refuse
 from advisor.foundation.resources import data_path
 
 FILE: Final = "launch_versions.yaml"

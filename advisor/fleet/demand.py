@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any, Final
 
 from advisor.architecture.resolve import resolve_model
+from advisor.errors import refusal
 from advisor.fleet.machines import mark
 from advisor.fleet.modes import (
     awaited,
@@ -30,7 +31,6 @@ from advisor.fleet.modes import (
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.searches import AS_STATED, EIGHT_BIT_SAVES, Searches, ServedWay, large
 from advisor.fleet.solving.problem import OFFICE, QUIET, Job, Mode, by_slot
-from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Option, best_option

@@ -7,16 +7,14 @@ from pydantic import Field
 
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import Economy, load_economy
-from advisor.catalog.machine_kinds import host_default
-from advisor.catalog.nodes import owned_node
+from advisor.catalog.nodes import host_default, owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
+from advisor.errors import refusal
 from advisor.foundation import cents
-from advisor.foundation.data_records import read_record, refuse
 from advisor.foundation.formatting import money, percent
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_record, refuse
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment

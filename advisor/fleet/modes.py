@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import Catalog
+from advisor.errors import refusal
 from advisor.fleet.machines import platform_of
 from advisor.fleet.portfolio import FleetWorkload, Hours
 from advisor.fleet.solving.covers import SLACK
 from advisor.fleet.solving.problem import OFFICE_DAY_HOURS, Mode, Pauses, starts_of
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from advisor.catalog.economy import Economy
+from advisor.errors import refusal
 from advisor.fleet.machines import (
     PLATFORMS,
     Machine,
@@ -23,7 +24,6 @@ from advisor.fleet.portfolio import Means
 from advisor.foundation import cents
 from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.workload import Serving

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
+from advisor.errors import refusal
 from advisor.fleet.account import Account
 from advisor.fleet.results import Waiting
 from advisor.fleet.solving.columns import Use
 from advisor.fleet.solving.problem import SLOT_HOURS
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOURS_PER_MONTH
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from typing import Any, Final
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
 from advisor.fleet.portfolio import Portfolio
-from advisor.foundation.data_records import shipped
 from advisor.foundation.names import check_known
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.parsing import parse_amount
 from advisor.nouns.case_files import load_as
 

@@ -3,8 +3,7 @@
 from advisor.fleet.portfolio import Portfolio
 from advisor.foundation.formatting import duration, money, percent
 from advisor.foundation.noun import Noun
-from advisor.foundation.rounding import round_significant
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.units import HOUR_S, round_significant
 
 WHOLE = 0.995
 """Larger shares are shown as all of it."""

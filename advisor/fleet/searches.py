@@ -223,19 +223,16 @@ class _Asked:
             searched, result = search_and_host(
                 self.asked, self.systems, advising=False, rules=rules, tried=self.tried
             )
-            smaller = filter(_unasked, result.smaller) if isinstance(rules, LargeWeights) else ()
-            options = [*result.options, *smaller]
+            options = [*result.options]
+            if isinstance(rules, LargeWeights):  # what a plan takes though a case leaves it open
+                smaller = (one for one in result.smaller if large(one.precision))
+                options += (one for one in smaller if not one.layout.host_options)
             if not isinstance(case.workload, Serving) or (result.options and not result.lowered):
                 break
         options = spanning(self.asked, searched, options, fewer=True)
         if way.paced:
             options = [option for option in options if meets_time(option, case.limits)]
         return options, searched
-
-
-def _unasked(option: Option) -> bool:
-    """Whether a plan takes an option's weights although a case leaves them open."""
-    return large(option.precision) and not option.layout.host_options
 
 
 def _asked(

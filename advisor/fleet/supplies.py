@@ -1,7 +1,5 @@
 """What a fleet can consist of: machines to buy or owned, and committed rents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Final, Self

@@ -1,9 +1,9 @@
-"""Reads the project's own data files. A broken file raises ``CatalogError``."""
+"""Reads the project's own data files, or raises ``CatalogError``; fills the pages of docs/."""
 
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib.util import cache_from_source
@@ -109,3 +109,26 @@ def _broken(
     raise CatalogError(
         file=path.name, entry=entry, field=field, value=value, remedy=remedy
     ) from None
+
+
+def page(name: str, **parts: object) -> str:
+    """Return a page with its named parts."""
+    return read_text(data_path("pages") / f"{name}.md").format(**parts)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table in Markdown; a column of numbers has a head that ends with a colon.
+
+    >>> print(table(("card", "GB:"), [("h100", 80)]))
+    | card | GB |
+    | --- | --: |
+    | h100 | 80 |
+    """
+    names = [head.removesuffix(":") for head in heads]
+    rules = ["--:" if head.endswith(":") else "---" for head in heads]
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in (names, rules, *rows))
+
+
+def items(lines: Iterable[str]) -> str:
+    """Return a list in Markdown."""
+    return "\n".join(f"- {line}" for line in lines)

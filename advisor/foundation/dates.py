@@ -5,7 +5,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Final
 
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
 
 TODAY: Final = "GPU_ADVISOR_TODAY"
 """Environment variable: the day on which prices are judged, for an answer that can be repeated."""

@@ -10,7 +10,13 @@ import re
 from typing import Final
 
 from advisor.foundation.quantities import Range, Term
-from advisor.foundation.rounding import (
+from advisor.foundation.units import (
+    DAY_S,
+    GB,
+    GIB,
+    HOUR_S,
+    MINUTE_S,
+    TFLOP,
     Rounding,
     at_place,
     exponent,
@@ -19,7 +25,6 @@ from advisor.foundation.rounding import (
     round_significant,
     trimmed,
 )
-from advisor.foundation.units import DAY_S, GB, GIB, HOUR_S, MINUTE_S, TFLOP
 
 Value = float | Range
 NUMBER: Final = re.compile(r"\d[\d.]*")

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, ValidationInfo
 
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
 
 MAX_NAME: Final = 200
 """Longest name. [characters]"""

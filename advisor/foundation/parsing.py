@@ -8,8 +8,7 @@ import math
 import re
 from typing import Final
 
-from advisor.errors import InputError
-from advisor.foundation.refusals import refusal
+from advisor.errors import InputError, refusal
 from advisor.foundation.units import BILLION, DAY_S, HOUR_S, KIB, MILLION, MINUTE_S
 
 MAX_CHARACTERS: Final = 64

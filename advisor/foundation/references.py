@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
-from advisor.foundation.data_records import read_table
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_table
 from advisor.foundation.resources import data_path
 
 

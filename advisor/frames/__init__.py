@@ -32,15 +32,6 @@ from advisor.frames.catalog import (
     spread_frame,
     verdict_sentences,
 )
-from advisor.frames.curves import (
-    curve_frame,
-    curve_table,
-    day_frame,
-    day_table,
-    scaling_frame,
-    scaling_table,
-)
-from advisor.frames.fits import fits_memory_frame, fits_table, training_fits_table
 from advisor.frames.fleet import (
     cash_table,
     charges_table,
@@ -53,9 +44,12 @@ from advisor.frames.fleet import (
 )
 from advisor.frames.machine import (
     checks_table,
+    fits_memory_frame,
+    fits_table,
     products_table,
     rates_table,
     roofline_frame,
+    training_fits_table,
     transfers_table,
 )
 from advisor.frames.ownership import (
@@ -73,24 +67,22 @@ from advisor.frames.ownership import (
     timeline_frame,
     timeline_table,
 )
-from advisor.frames.picks import (
-    OBJECTIVE_TITLES,
-    Pick,
-    filtered,
-    nearest_misses,
-    picks,
-    rejections_frame,
-    verdicts,
-)
 from advisor.frames.points import (
+    OBJECTIVE_TITLES,
     Axes,
+    Pick,
     Point,
     axes,
     candidate_points,
     charted,
     fewest_table,
+    filtered,
+    nearest_misses,
     picked_points,
+    picks,
     points_table,
+    rejections_frame,
+    verdicts,
     within_reach,
 )
 from advisor.frames.terms import (
@@ -106,8 +98,14 @@ from advisor.frames.terms import (
     terms_frame,
 )
 from advisor.frames.turning import (
+    curve_frame,
+    curve_table,
+    day_frame,
+    day_table,
     grid_frame,
     grid_table,
+    scaling_frame,
+    scaling_table,
     side_by_side,
     turns_sentence,
     turns_table,

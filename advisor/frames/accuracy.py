@@ -10,8 +10,7 @@ from advisor.architecture.titles import model_title
 from advisor.calibration.scoring.published import PublishedRun
 from advisor.calibration.scoring.report import Summary, summary
 from advisor.foundation.formatting import EN_DASH
-from advisor.foundation.rounding import plain
-from advisor.foundation.units import GIB
+from advisor.foundation.units import GIB, plain
 from advisor.frames.rows import Rows, tabled
 
 QUANTITY_TITLES: Final = {

@@ -10,13 +10,11 @@ from advisor.architecture.published_models import PublishedModel
 from advisor.catalog import Catalog
 from advisor.catalog.economy import load_economy
 from advisor.catalog.offer_list import OfferList
-from advisor.compare.cards import ComparedCard, Comparison, compare_all
-from advisor.compare.facts import Row, comparison_rows
+from advisor.compare.cards import ComparedCard, Comparison, Row, compare_all, comparison_rows
 from advisor.compare.spread import Metric, Spread, Verdict, half_rate, rents, scaled, spreads
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import percent
-from advisor.foundation.rounding import plain
-from advisor.foundation.units import BILLION, GB, GIB, GIGABIT_PER_S, TFLOP
+from advisor.foundation.units import BILLION, GB, GIB, GIGABIT_PER_S, TFLOP, plain
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.nouns.case import AssumedShape, case_inputs
 from advisor.nouns.hardware import Accelerator, Confidence, Segment

@@ -7,7 +7,7 @@ import pandas as pd
 from advisor.estimate.beside_results import ApiComparison
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import hourly_price, money
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.units import round_significant
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
 from advisor.owning.sentences import (

@@ -20,9 +20,8 @@ from advisor.foundation.formatting import (
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.record import record
 from advisor.foundation.references import citation
-from advisor.foundation.rounding import plain
-from advisor.foundation.units import GIB, HOUR_S, MILLISECOND
-from advisor.frames.picks import Pick
+from advisor.foundation.units import GIB, HOUR_S, MILLISECOND, plain
+from advisor.frames.points import Pick
 from advisor.frames.rows import Cells, columns
 
 MEMORY_GROUPS: Final = {

@@ -6,10 +6,9 @@ from typing import Any
 
 from advisor import api
 from advisor.catalog import Catalog
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving

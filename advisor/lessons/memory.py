@@ -7,8 +7,7 @@ from advisor.architecture.titles import in_letters, model_title
 from advisor.estimate.results import MEMORY_TITLES, Estimate
 from advisor.foundation.formatting import duration as spelled
 from advisor.foundation.formatting import memory, milliseconds, percent, rate
-from advisor.foundation.rounding import plain
-from advisor.foundation.units import GB, GIB, HOUR_S, MB, MILLISECOND
+from advisor.foundation.units import GB, GIB, HOUR_S, MB, MILLISECOND, plain
 from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
 from advisor.nouns.layout import Offload, ParallelLayout, Sharding

@@ -9,7 +9,7 @@ from advisor.equations.energy import WATTS_PER_KW, carbon_kg
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory, money, rate
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.rounding import plain, trimmed
+from advisor.foundation.units import plain, trimmed
 from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
 from advisor.owning.results import RentKind

@@ -29,13 +29,7 @@ class Bar(Noun):
     ) -> Self:
         """Return a bar; ``scale`` divides the value into the chart's unit."""
         span = value if isinstance(value, Range) else Range.exact(value)
-        drawn = Range(
-            low=span.low / scale,
-            expected=span.expected / scale,
-            high=span.high / scale,
-            evidence=span.evidence,
-        )
-        return cls(label=label, value=drawn, text=text, chosen=chosen)
+        return cls(label=label, value=span.scaled(1 / scale), text=text, chosen=chosen)
 
 
 class Figures(Noun):

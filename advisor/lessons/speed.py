@@ -7,8 +7,7 @@ from advisor import api
 from advisor.errors import InputError
 from advisor.foundation.formatting import bandwidth, duration, flops_rate, milliseconds, percent
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.foundation.units import HOUR_S, MILLISECOND, trimmed
 from advisor.lessons.asked import Asked
 from advisor.lessons.memory import DEGREES, numbered, speed
 from advisor.lessons.results import Bar, Figures

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, field_serializer, model_validator
 
+from advisor.errors import refusal
 from advisor.foundation.names import HubId, Name, PathOrContent
 from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
 from advisor.nouns.host import Host
 from advisor.nouns.inputs import Declared, Input, asked, declared
 from advisor.nouns.layout import ParallelLayout

@@ -10,12 +10,11 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.files.reading import read_file, too_large
 from advisor.foundation.files.structured import NotPlainError, read_yaml
 from advisor.foundation.names import Reaches, holds_content
 from advisor.foundation.noun import Noun, annotated
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 
 T = TypeVar("T", bound=Noun)

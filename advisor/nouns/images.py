@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked, shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, checked, shipped
 from advisor.foundation.resources import data_path
 
 VISION_TOWERS: Final = "vision_towers.yaml"

@@ -6,9 +6,8 @@ The names, with their real bits per element, are rows of ``data/number_formats.j
 from collections.abc import Iterator
 from typing import Final
 
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
+from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.units import BITS_PER_BYTE
 
 

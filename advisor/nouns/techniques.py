@@ -4,11 +4,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from advisor.foundation.data_records import shipped
+from advisor.errors import refusal
 from advisor.foundation.formatting import percent
 from advisor.foundation.names import HubId
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import Noun, shipped
 from advisor.nouns.images import ImageWork
 from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
 

@@ -6,21 +6,21 @@ from datetime import date
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.catalog.nodes import sold_together
+from advisor.errors import refusal
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.foundation.formatting import memory_against
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import OwnedHardware
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Size, purchase_price
+from advisor.owning.costs import work_of
 from advisor.owning.processors import compare_processors
 from advisor.owning.rents import Rented
 from advisor.owning.report import Choice, owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
-from advisor.owning.work import work_of
-from advisor.planning.explain.devices import devices_to_buy
+from advisor.planning.explain.rejections import devices_to_buy
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend

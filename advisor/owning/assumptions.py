@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.economy import CARBON_SOURCES, TARIFF_SOURCES, Default, Economy, Place
-from advisor.catalog.machine_kinds import groups_of, host_default
-from advisor.catalog.nodes import owned_node
+from advisor.catalog.nodes import groups_of, host_default, owned_node
 from advisor.equations.owning import residual_share
 from advisor.equations.pricing import instances_needed
+from advisor.errors import refusal
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Confidence
 from advisor.nouns.money import Owning, Unused

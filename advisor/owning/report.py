@@ -10,15 +10,14 @@ from advisor.foundation.dates import age_days
 from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
+from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION, trimmed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Bought, Size, Spread, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
-from advisor.owning.costs import in_cents, owning_cost, present_usd
+from advisor.owning.costs import Work, in_cents, owning_cost, present_usd, work_of
 from advisor.owning.rents import Market, Rented, Tenancy, run_rent_usd
 from advisor.owning.results import (
     BreakEven,
@@ -36,7 +35,6 @@ from advisor.owning.sentences import (
     sold_apart,
     upkeep_words,
 )
-from advisor.owning.work import Work, work_of
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.prepared import PricedCase
 

@@ -18,8 +18,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.formatting import count as whole
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.rounding import plain, round_significant, trimmed
-from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, plain, round_significant, trimmed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning

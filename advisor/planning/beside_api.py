@@ -8,14 +8,13 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.catalog.api_prices import ApiPrice, api_named
 from advisor.catalog.loader import load_hosted
 from advisor.equations.pricing import api_request_usd, break_even_requests_per_day
+from advisor.errors import refusal
 from advisor.estimate.beside_results import ApiComparison, ApiOption
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, money, percent
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
-from advisor.foundation.rounding import round_significant
-from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH
+from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, round_significant
 from advisor.nouns.case import Case
 from advisor.nouns.money import Renting
 from advisor.nouns.workload import Serving

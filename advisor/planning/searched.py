@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from advisor.errors import refusal
 from advisor.estimate.results import Estimate
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.defaults import longest_run_s
 from advisor.estimate.training.loading import decodes_images
 from advisor.foundation.formatting import duration
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective

@@ -5,10 +5,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import GB, MILLISECOND
+from advisor.foundation.noun import Noun, shipped
+from advisor.foundation.units import GB, MILLISECOND, trimmed
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Constraints
 from advisor.nouns.workload import Serving

@@ -6,7 +6,7 @@ from datetime import date
 from functools import lru_cache
 
 from advisor.catalog.economy import Economy, load_economy
-from advisor.catalog.price_drift import drift_of
+from advisor.catalog.offer_list import drift_of
 from advisor.equations.pricing import aged_price_factor, checkpoint_interval_s, spot_hours
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import age_days, current_day
@@ -17,8 +17,8 @@ from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.money import Renting
-from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration
+from advisor.nouns.software.stacks import Reliability
 from advisor.nouns.workload import Serving
 
 WORTH_TELLING = 1.03

@@ -10,6 +10,7 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
+from advisor.errors import refusal
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
@@ -18,13 +19,11 @@ from advisor.estimate.tools.software import Lack, ToolRules
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import resolve_training
 from advisor.foundation import cents
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Serving
-from advisor.planning.machines import hardware_system, machines_of
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, as_case, fed, on_owned, prepared
 from advisor.planning.search.found import SearchResult
@@ -46,7 +45,14 @@ from advisor.planning.search.training import with_range
 from advisor.planning.spanning import spanning
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
-from advisor.planning.unsearched import Arranged, Asked, leanest, unsearched
+from advisor.planning.unsearched import (
+    Arranged,
+    Asked,
+    hardware_system,
+    leanest,
+    machines_of,
+    unsearched,
+)
 
 Found = tuple[Sequence[System], SearchResult]
 Search = Callable[[ResolvedCase, Sequence[System]], Found]

@@ -12,7 +12,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS
-from advisor.nouns.software.generations import generations
+from advisor.nouns.software.kernels import generations
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.techniques import widening
 from advisor.nouns.workload import Serving, Workload

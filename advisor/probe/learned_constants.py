@@ -12,8 +12,8 @@ from advisor.calibration.fitting.robust import fit_curve, quality, rounded
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import matmul_time_s
+from advisor.errors import refusal
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator, Confidence, Provenance, Segment
 from advisor.nouns.limits import MeasuredMachine, OwnedHardware
 from advisor.nouns.software.efficiency import Calibration

@@ -11,12 +11,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from advisor.errors import refusal
 from advisor.foundation import names
 from advisor.foundation.files.reading import read_file, too_large
 from advisor.foundation.formatting import duration, measured_rate, memory, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
-from advisor.foundation.refusals import refusal
 
 MAX_REPORT_BYTES: Final = 2_000_000
 MAX_DEVICES: Final = 64

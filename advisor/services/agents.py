@@ -18,8 +18,7 @@ from advisor import __version__
 from advisor.errors import MAX_PART, AdvisorError, shortened
 from advisor.foundation.noun import Noun
 from advisor.services.questions import Door, asked, doors
-from advisor.terminal.console import new_console
-from advisor.terminal.screens import SCREENS, show
+from advisor.terminal.console import SCREENS, new_console, show
 
 WIDTH: Final = 100
 TIMEOUT_S: Final = 60.0

@@ -24,13 +24,13 @@ from advisor.errors import (
     CatalogError,
     InputError,
     ResourceError,
+    refusal,
     shortened,
     shown,
 )
 from advisor.foundation.concurrency.sharing import Shelf
 from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case_files import MAX_CASE_BYTES
 from advisor.services.questions import Door, asked, doors
 

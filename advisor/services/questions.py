@@ -9,9 +9,9 @@ from pydantic import Field
 from advisor import api
 from advisor.catalog import Catalog
 from advisor.compare.cards import MAX_CARDS, Comparison, compare_cards
+from advisor.errors import refusal
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 
@@ -98,10 +98,6 @@ def _fits(question: FitsQuestion) -> Noun:
     return api.fits(**question.model_dump())
 
 
-def _compare(question: CompareQuestion) -> Noun:
-    return compare_cards(question.accelerators, api.load_catalog())
-
-
 def doors() -> dict[str, Door]:
     """Return every question by its name."""
     from advisor.owning.results import Ownership
@@ -138,7 +134,7 @@ def doors() -> dict[str, Door]:
             "Cards side by side: facts, rent, performance per dollar",
             CompareQuestion,
             Comparison,
-            _compare,
+            lambda question: compare_cards(question.accelerators, api.load_catalog()),
         ),
         Door(
             "catalog",

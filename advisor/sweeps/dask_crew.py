@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from advisor import __version__
 from advisor.catalog import Catalog
-from advisor.errors import TransferError
-from advisor.foundation.refusals import refusal
+from advisor.errors import TransferError, refusal
 from advisor.sweeps.crew import Answered, Chunk, lost
 from advisor.sweeps.rows import Row, answer_rows
 

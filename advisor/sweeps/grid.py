@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.names import MAX_NAME, printable
-from advisor.foundation.refusals import refusal
 from advisor.sweeps.questions import (
     MAX_COLUMNS,
     MAX_FIELDS,

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from advisor.errors import TransferError
+from advisor.errors import TransferError, refusal
 from advisor.foundation.files.reading import opened
 from advisor.foundation.files.structured import NotPlainError, read_json
-from advisor.foundation.refusals import refusal
 from advisor.sweeps.rows import Row, as_text
 
 SUFFIX: Final = ".partial"

@@ -5,9 +5,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.names import visible
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, case_inputs
 
 MAX_ROWS: Final = 1_000_000

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from advisor import __version__
 from advisor.catalog import Catalog, load_catalog
+from advisor.errors import refusal
 from advisor.export.quoting import csv_cell
 from advisor.foundation.concurrency.processes import usable_cores
 from advisor.foundation.files.reading import is_file
 from advisor.foundation.files.writing import rewritten
 from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case_files import read_case
 from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here
 from advisor.sweeps.grid import read_grid

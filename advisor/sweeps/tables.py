@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.files.reading import opened, too_large
 from advisor.foundation.files.structured import NotPlainError, read_yaml
 from advisor.foundation.files.tables import MAX_ROW, LongRowError, csv_rows
-from advisor.foundation.refusals import refusal
 from advisor.sweeps.questions import (
     LABELS,
     MAX_COLUMNS,

@@ -1,4 +1,4 @@
-"""The console, and the headings, lists, tables and screens of every report."""
+"""The console, the parts of every report, and which screen shows which answer."""
 
 import os
 import shutil
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from rich import box
@@ -21,6 +22,7 @@ from advisor.foundation.references import citation
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
+
 
 INDENT = 2
 NARROWEST, WIDEST = 20, 1_000
@@ -191,7 +193,10 @@ class Screen:
     def show(self) -> None:
         """Print the blocks that fit."""
         self.say(0, self.rest)
-        sizes = [self._lines(lines) for _, lines in self.blocks]
+        sizes = [
+            sum(len(self.console.render_lines(line, pad=False)) for line in lines)
+            for _, lines in self.blocks
+        ]
         kept = set(range(len(self.blocks)))
         while sum(sizes[place] for place in kept) > MOST_LINES:
             worst = max(kept, key=lambda place: (self.blocks[place][0], place))
@@ -202,10 +207,31 @@ class Screen:
             for line in self.blocks[place][1]:
                 self.console.print(line)
 
-    def _lines(self, lines: Iterable[RenderableType]) -> int:
-        return sum(len(self.console.render_lines(line, pad=False)) for line in lines)
-
 
 def listed(items: Iterable[str]) -> str:
     """Return sentences or their parts as one list."""
     return "; ".join(item.removesuffix(".") for item in items) + "."
+
+
+SCREENS: Final = {
+    "Comparison": "fits.show_comparison",
+    "Estimate": "estimate.show_estimate",
+    "Fits": "fits.show_fits",
+    "FleetPlan": "fleet.show_fleet",
+    "Lessons": "lessons.show_lessons",
+    "OfferList": "prices.show_offers",
+    "Ownership": "ownership.show_ownership",
+    "PriceOverview": "prices.show_prices",
+    "ProbeReport": "probe.show_probe",
+    "Recommendation": "recommendation.show_recommendation",
+    "RefreshReport": "prices.show_refresh",
+    "SweepSummary": "fleet.show_sweep",
+    "ValidationReport": "validation.show_validation",
+}
+"""Module and function by the type of the answer; imported when one is shown."""
+
+
+def show(console: Console, answer: object, **how: object) -> None:
+    """Print an answer of a type that has a screen; ``how`` are further arguments of it."""
+    module, _, name = SCREENS[type(answer).__name__].partition(".")
+    getattr(import_module(f"advisor.terminal.{module}"), name)(console, answer, **how)

@@ -28,8 +28,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.references import citation
-from advisor.foundation.rounding import plain, trimmed
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.foundation.units import HOUR_S, MILLISECOND, plain, trimmed
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.nouns.precision import formats_served
 from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence

@@ -1,10 +1,12 @@
-"""The plan of a fleet, in text."""
+"""Many answers on the terminal: the plan of a fleet, and the end of a sweep."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 from rich.text import Text
 
 from advisor.fleet.machines import Machine
@@ -12,7 +14,17 @@ from advisor.fleet.results import FleetMachine, FleetPlan, Purchase
 from advisor.fleet.solving.problem import starts_of
 from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
-from advisor.terminal.console import INDENT, Screen, bullets, heading, of_cells, table, tabled
+from advisor.sweeps.sweep import SweepSummary
+from advisor.terminal.console import (
+    INDENT,
+    Screen,
+    bullets,
+    drawn,
+    heading,
+    of_cells,
+    table,
+    tabled,
+)
 
 SHOWN_JOBS: Final = 8
 SHOWN_LIMITS: Final = 3
@@ -159,3 +171,28 @@ def _waits(plan: FleetPlan) -> list[str]:
 
 def _under(wait_h: float) -> str:
     return f"under {duration(wait_h * HOUR_S)}" if wait_h else "not at all"
+
+
+WORDS: Final = {
+    "ok": "answered",
+    "misses_limits": "miss a limit",
+    "does_not_fit": "do not fit",
+    "no_plan": "without a plan within the limits",
+    "mistake": "with a mistake (see the column problem)",
+}
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], object]]:
+    """Draw a bar on standard error while rows are answered, if it is a terminal."""
+    with drawn(MofNCompleteColumn(), TimeRemainingColumn(), total=None) as update:
+        yield lambda done, total: update(completed=done, total=total)
+
+
+def show_sweep(console: Console, summary: SweepSummary) -> None:
+    """Print how many rows have which outcome, and where they are."""
+    parts = [f"{number:,} {WORDS[name]}" for name, number in summary.outcomes.items()]
+    console.print(f"{summary.rows:,} rows: {', '.join(parts) or 'none'}.")
+    if summary.resumed:
+        console.print(f"{summary.resumed:,} of them were done before.")
+    console.print(f"Wrote {summary.output}.")

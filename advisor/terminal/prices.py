@@ -7,11 +7,10 @@ from rich.console import Console
 from rich.progress import TextColumn
 
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
-from advisor.catalog.offer_list import OfferLine, OfferList
-from advisor.catalog.overview import PriceOverview, ProviderPrices
+from advisor.catalog.offer_list import OfferLine, OfferList, PriceOverview, ProviderPrices
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count, percent
-from advisor.foundation.rounding import plain
+from advisor.foundation.units import plain
 from advisor.nouns.hardware import FIRM_TIER
 from advisor.terminal.console import bullets, drawn, paragraph, table
 

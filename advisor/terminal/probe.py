@@ -9,11 +9,11 @@ from rich.progress import TextColumn
 
 from advisor.catalog import Catalog
 from advisor.foundation.formatting import measured_rate, percent
-from advisor.foundation.rounding import plain
+from advisor.foundation.units import plain
 from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
 from advisor.probe.checks.training_check import with_checks
 from advisor.probe.measuring.run import Progress, probe
-from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport, check_cells, describe_device
+from advisor.probe.report import DeviceReport, ProbeReport, check_cells, describe_device
 from advisor.terminal.console import bullets, drawn, heading, paragraph, tabled
 
 THIN_TOKENS = 128
@@ -86,7 +86,16 @@ def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:
     rates = map(_cells, compare_device(found, catalog))
     columns = ("", "measured", "data sheet", "share", "best published", "at")
     tabled(console, "", columns, rates, right=(1, 2, 3, 4))
-    thin = [_thin(row) for row in found.matmuls if row.m <= THIN_TOKENS]
+    thin = [
+        (
+            f"{row.format} {row.shape}",
+            measured_rate(row.flops_per_s, "FLOPS"),
+            _time(row.timing.median_s),
+            percent(row.timing.spread),
+        )
+        for row in found.matmuls
+        if row.m <= THIN_TOKENS
+    ]
     tabled(console, "", ("products of decoding", "rate", "time", "spread"), thin, right=(1, 2, 3))
     transfers = [row.cells for row in found.transfers]
     tabled(console, "", ("memory", "rate", "spread"), transfers, right=(1, 2))
@@ -103,15 +112,6 @@ def _cells(row: RateComparison) -> tuple[str, ...]:
         "-" if row.share is None else percent(row.share),
         "-" if row.achievable is None else measured_rate(row.achievable, unit),
         row.at,
-    )
-
-
-def _thin(row: MatmulRate) -> tuple[str, ...]:
-    return (
-        f"{row.format} {row.shape}",
-        measured_rate(row.flops_per_s, "FLOPS"),
-        _time(row.timing.median_s),
-        percent(row.timing.spread),
     )
 
 

@@ -12,8 +12,7 @@ from advisor.catalog import load_catalog
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money
-from advisor.foundation.rounding import plain
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.foundation.units import HOUR_S, MILLISECOND, plain
 from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.limits import Objective
 from advisor.planning.explain.sentences import energy_used

@@ -8,27 +8,29 @@ import pytest
 
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.deployments import row_deployment
-from advisor.calibration.tables.reading import shipped_rows
+from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.errors import InputError
 
-ROW = {
-    "id": "r",
-    "source": "s",
-    "kind": "llm_online",
-    "model": "llama-3.1-8b",
-    "weight_precision": "bf16",
-    "accelerator": "h100-sxm",
-    "engine": "vllm",
-    "input_tokens": "1000",
-    "output_tokens": "200",
-    "ttft_ms": "50",
-    "tpot_ms": "10",
-    "primary_quantity": "ttft_ms",
-    "secondary_quantity": "tpot_ms",
-    "arrival": "poisson",
-    "requests_per_s": "10",
-}
+ROW = Row(
+    {
+        "id": "r",
+        "source": "s",
+        "kind": "llm_online",
+        "model": "llama-3.1-8b",
+        "weight_precision": "bf16",
+        "accelerator": "h100-sxm",
+        "engine": "vllm",
+        "input_tokens": "1000",
+        "output_tokens": "200",
+        "ttft_ms": "50",
+        "tpot_ms": "10",
+        "primary_quantity": "ttft_ms",
+        "secondary_quantity": "tpot_ms",
+        "arrival": "poisson",
+        "requests_per_s": "10",
+    }
+)
 
 
 @pytest.fixture(scope="module")

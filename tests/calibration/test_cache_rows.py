@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.tables.cache_rows import fit_cache_interval, predict_cache_row, read_log
+from advisor.calibration.tables.cache_rows import (
+    Share,
+    engine_release,
+    fit_cache_interval,
+    predict_cache_row,
+    read_log,
+)
 from advisor.calibration.tables.context import Engine, shipped_engine
-from advisor.calibration.tables.engine_releases import Share, engine_release
+from advisor.calibration.tables.reading import Row
 from advisor.catalog.constants import load_calibration
 from advisor.foundation.units import GIB
 
@@ -16,16 +22,18 @@ def engine() -> Engine:
     return shipped_engine()
 
 
-def log(**cells: str) -> dict[str, str]:
-    row = {
-        "id": "log",
-        "engine": "vllm",
-        "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
-        "weight_precision": "bf16",
-        "kv_precision": "bf16",
-        "reported_device_memory_gib": "23.58",
-        "tensor_parallel": "1",
-    }
+def log(**cells: str) -> Row:
+    row = Row(
+        {
+            "id": "log",
+            "engine": "vllm",
+            "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
+            "weight_precision": "bf16",
+            "kv_precision": "bf16",
+            "reported_device_memory_gib": "23.58",
+            "tensor_parallel": "1",
+        }
+    )
     return row | cells
 
 
@@ -99,7 +107,7 @@ def test_before_release_0_4_the_context_comes_out_of_the_share() -> None:
     facts = load_calibration().serving
     counted = {
         version: engine_release(
-            {"engine": "vllm", "engine_version": version}, facts, 80e9
+            Row({"engine": "vllm", "engine_version": version}), facts, 80e9
         ).counts_context
         for version in ("vLLM 0.3", "vLLM Dec-2023", "vLLM 0.4 ROCm", "vLLM 0.7")
     }
@@ -120,7 +128,7 @@ def test_before_release_0_4_the_context_comes_out_of_the_share() -> None:
 )
 def test_sglang_reserves_by_the_size_of_the_card(gigabytes: int, fraction: float) -> None:
     facts = load_calibration().serving
-    release = engine_release({"engine": "sglang"}, facts, gigabytes * 2.0**30)
+    release = engine_release(Row({"engine": "sglang"}), facts, gigabytes * 2.0**30)
     assert release.share is Share.AT_START
     assert release.facts.memory_fraction == pytest.approx(fraction)
 
@@ -139,6 +147,6 @@ def test_graphs_and_the_default_share_changed_together(
     version: str, fraction: float, graphs: bool
 ) -> None:
     facts = load_calibration().serving
-    release = engine_release({"engine": "vllm", "engine_version": version}, facts, 80e9)
+    release = engine_release(Row({"engine": "vllm", "engine_version": version}), facts, 80e9)
     assert release.facts.memory_fraction == fraction
     assert (release.facts.graph_bytes > 0) is graphs

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.deployments import row_deployment, row_load
-from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
+from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.nouns.hardware import Segment
@@ -96,11 +96,11 @@ def test_what_is_published_to_run_is_never_refused(table: str) -> None:
     """Every run of these tables fits its card: none of them had a screen to serve."""
     engine = shipped_engine()
 
-    assert [cell(row, "id") for row in shipped_rows(table) if not _fits(row, engine)] == []
+    assert [row.cell("id") for row in shipped_rows(table) if not _fits(row, engine)] == []
 
 
 def _fits(row: Row, engine: Engine) -> bool:
-    if (number(row, "input_tokens") or 0) > CACHED:
+    if (row.number("input_tokens") or 0) > CACHED:
         return True
     deployment = row_deployment(row, engine)
     hardware = deployment.candidates.hardware
@@ -110,7 +110,7 @@ def _fits(row: Row, engine: Engine) -> bool:
         screen = 0.6e9
     capacity = serving_capacity(
         deployment.served,
-        row_load(row, cell(row, "kind"), deployment, engine),
+        row_load(row, row.cell("kind"), deployment, engine),
         deployment.candidates.layout,
         hardware.served_memory_bytes + screen,
         engine.calibration.under(deployment.engine_name),

@@ -9,7 +9,7 @@ import pytest
 
 import advisor
 from advisor.calibration.scoring.accuracy_page import TABLES, UNSEEN
-from advisor.calibration.tables.reading import Row, cell, read_table
+from advisor.calibration.tables.reading import Row, read_table
 from advisor.foundation.resources import data_path
 from tests.calibration.scored import report
 
@@ -69,7 +69,7 @@ BOUNDS = (
 )
 
 
-def rows_of(table: str) -> list[dict[str, str]]:
+def rows_of(table: str) -> list[Row]:
     return read_table(data_path("measurements") / f"{table}.csv")
 
 
@@ -86,17 +86,17 @@ def test_errors_on_unseen_measurements_stay_within_what_was_seen(bound: Bound) -
 @pytest.mark.parametrize("table", UNSEEN)
 def test_unseen_rows_are_in_no_table_that_is_fitted(table: str) -> None:
     def measured(row: Row) -> tuple[str, ...]:
-        quantity = cell(row, "primary_quantity")
+        quantity = row.cell("primary_quantity")
         columns = ("model", "accelerator", "num_accelerators", "sequence_length", "concurrency")
-        value = f"{float(cell(row, quantity) or 0):.6g}"
-        return (quantity, value, *(cell(row, column) for column in columns))
+        value = f"{float(row.cell(quantity) or 0):.6g}"
+        return (quantity, value, *(row.cell(column) for column in columns))
 
     fitted = {measured(row) for name in TABLES for row in rows_of(name)}
-    ids = [cell(row, "id") for row in rows_of(table)]
+    ids = [row.cell("id") for row in rows_of(table)]
 
-    assert not [cell(row, "id") for row in rows_of(table) if measured(row) in fitted]
+    assert not [row.cell("id") for row in rows_of(table) if measured(row) in fitted]
     assert len(ids) == len(set(ids))
-    assert all(cell(row, "source") for row in rows_of(table))
+    assert all(row.cell("source") for row in rows_of(table))
 
 
 def test_no_module_names_an_unseen_table() -> None:

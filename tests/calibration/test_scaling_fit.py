@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.fitting.scaling import CURVES, Curve, read_curves, scaling_section
+from advisor.calibration.fitting.training import CURVES, Curve, read_curves, scaling_section
 from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES
 from advisor.calibration.tables.context import shipped_engine
 

@@ -14,6 +14,7 @@ from advisor.calibration.fitting.stack_constants import (
 )
 from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns, pace
 from advisor.calibration.tables.guesses import filled
+from advisor.calibration.tables.reading import Row
 from advisor.catalog.constants import load_calibration
 
 
@@ -91,7 +92,7 @@ def test_the_trainer_takes_an_eighth_above_its_kernels_at_most_with_adapters() -
     ],
 )
 def test_a_row_runs_under_the_stack_that_its_framework_is(told: dict[str, str], stack: str) -> None:
-    row = {"workload": "pretraining", "sequence_length": "2048", "precision": "bf16_mixed"}
+    row = Row({"workload": "pretraining", "sequence_length": "2048", "precision": "bf16_mixed"})
 
     assert filled(row | told, "training", unit="token")["software"] == stack
 

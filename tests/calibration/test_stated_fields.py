@@ -9,11 +9,11 @@ import pytest
 
 from advisor.architecture.presets import load_preset
 from advisor.calibration.scoring.validation import validate
+from advisor.calibration.tables.cache_rows import Change, EngineHistory
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.deployments import as_run
-from advisor.calibration.tables.engine_releases import Change, EngineHistory
 from advisor.calibration.tables.guesses import filled, guessed, weight_format
-from advisor.calibration.tables.reading import Row, cell, read_table
+from advisor.calibration.tables.reading import Row, read_table
 from advisor.calibration.tables.training_rows import settled_run, timed_run
 from advisor.errors import AdvisorError
 from advisor.estimate.serving.stored_bytes import bytes_per_parameter
@@ -23,34 +23,38 @@ from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.workload import FineTuning, Pretraining
 
-RUN = {
-    "id": "r",
-    "workload": "full_finetuning",
-    "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
-    "accelerator": "h100-sxm",
-    "num_accelerators": "8",
-    "precision": "bf16_pure",
-    "micro_batch": "1",
-    "global_batch": "32",
-    "sequence_length": "4096",
-    "data_sharding": "zero3",
-    "recompute": "full",
-    "peak_memory_gib": "40",
-    "primary_quantity": "peak_memory_gib",
-}
-SERVED = {
-    "id": "s",
-    "kind": "llm_online",
-    "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
-    "accelerator": "h100-sxm",
-    "num_accelerators": "1",
-    "engine": "vllm",
-    "concurrency": "64",
-    "input_tokens": "1000",
-    "output_tokens": "1000",
-    "tpot_ms": "10",
-    "primary_quantity": "tpot_ms",
-}
+RUN = Row(
+    {
+        "id": "r",
+        "workload": "full_finetuning",
+        "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
+        "accelerator": "h100-sxm",
+        "num_accelerators": "8",
+        "precision": "bf16_pure",
+        "micro_batch": "1",
+        "global_batch": "32",
+        "sequence_length": "4096",
+        "data_sharding": "zero3",
+        "recompute": "full",
+        "peak_memory_gib": "40",
+        "primary_quantity": "peak_memory_gib",
+    }
+)
+SERVED = Row(
+    {
+        "id": "s",
+        "kind": "llm_online",
+        "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
+        "accelerator": "h100-sxm",
+        "num_accelerators": "1",
+        "engine": "vllm",
+        "concurrency": "64",
+        "input_tokens": "1000",
+        "output_tokens": "1000",
+        "tpot_ms": "10",
+        "primary_quantity": "tpot_ms",
+    }
+)
 PEAK = {
     "id": "p",
     "model": "Llama-3.1-8B",
@@ -111,7 +115,7 @@ BATCH = {"micro_batch": "16", "global_batch": "16"}
     ],
 )
 def test_a_field_of_a_case_is_a_column(
-    row: dict[str, str], cells: dict[str, str], sign: int, tmp_path: Path
+    row: Row, cells: dict[str, str], sign: int, tmp_path: Path
 ) -> None:
     plain = {"weight_precision": "bf16"} | row if row is SERVED else row
     without, with_it = (predicted(tmp_path / "t.csv", each) for each in (plain, plain | cells))
@@ -143,7 +147,7 @@ def test_a_field_of_a_case_is_a_column(
     ],
 )
 def test_an_unknown_word_is_refused_with_the_allowed_ones_and_harms_no_other_row(
-    row: dict[str, str], column: str, word: str, allowed: str, tmp_path: Path
+    row: Row, column: str, word: str, allowed: str, tmp_path: Path
 ) -> None:
     good = {"weight_precision": "bf16", "tokens_per_s_per_accelerator": "1000"} | row
     bad = good | {"id": "bad", column: word}
@@ -197,7 +201,7 @@ GPT2 = {"architecture_key": "openai-community__gpt2", "sequence_length": "1024"}
     ],
 )
 def test_a_fact_of_a_timed_run_is_a_column(
-    row: dict[str, str], cells: dict[str, str], sign: int, tmp_path: Path
+    row: Row, cells: dict[str, str], sign: int, tmp_path: Path
 ) -> None:
     without, with_it = (predicted(tmp_path / "t.csv", each) for each in (row, row | cells))
 
@@ -242,9 +246,9 @@ def test_the_shipped_runs_speak_for_themselves(name: str, engine: Engine) -> Non
     for row in read_table(data_path("measurements") / f"{name}.csv"):
         unit = _unit(row, engine)
         known = filled(row, "training", unit=unit)
-        anonymous = filled({**row, "framework": "", "compiled": ""}, "training", unit=unit)
+        anonymous = filled(Row({**row, "framework": "", "compiled": ""}), "training", unit=unit)
         for field in (*FACTS, *sorted(FIELDS)):
-            assert cell(known, field) == cell(anonymous, field), (row["id"], field)
+            assert known.cell(field) == anonymous.cell(field), (row["id"], field)
 
 
 def _unit(row: Row, engine: Engine) -> str:
@@ -261,7 +265,7 @@ def test_every_shipped_setting_names_where_it_comes_from(engine: Engine, root: P
     told = (root / "data" / "measurements" / "README.md").read_text(encoding="utf-8")
     for name in ("training_runs", "outside_training"):
         for row in read_table(data_path("measurements") / f"{name}.csv"):
-            for source in filter(None, cell(row, "settings_source").split(";")):
+            for source in filter(None, row.cell("settings_source").split(";")):
                 assert source in known or f"`{source}`" in told, (row["id"], source)
 
 
@@ -283,13 +287,13 @@ def test_every_shipped_setting_names_where_it_comes_from(engine: Engine, root: P
     ],
 )
 def test_a_framework_alone_tells_its_settings(cells: Row, field: str, word: str) -> None:
-    row = {"workload": "pretraining", "precision": "bf16_mixed", "num_accelerators": "8"}
+    row = Row({"workload": "pretraining", "precision": "bf16_mixed", "num_accelerators": "8"})
 
-    assert filled({**row, **cells}, "training", unit="token")[field] == word
+    assert filled(Row({**row, **cells}), "training", unit="token")[field] == word
 
 
 def test_a_guess_has_its_reason() -> None:
-    row = {"workload": "lora", "framework": "litgpt", "num_accelerators": "1"}
+    row = Row({"workload": "lora", "framework": "litgpt", "num_accelerators": "1"})
     reasons = {column: rule.why for column, _, rule in guessed(row, "training", unit="token")}
 
     assert "lora_dropout" in reasons["adapter_dropout"]
@@ -334,16 +338,19 @@ def test_a_release_in_its_own_column_counts_more_than_words() -> None:
         changes=(Change(before="0.8", why="a", source="b", date="2026-11-22"),),  # type: ignore[arg-type]
     )
 
-    assert history.release_of({"engine_version": "vLLM 0.9", "engine_release": "0.10.2"}) == (0, 10)
-    assert history.release_of({"engine_version": "vLLM 0.9"}) == (0, 9)
-    assert history.release_of({}) == (0, 9)
+    assert history.release_of(Row({"engine_version": "vLLM 0.9", "engine_release": "0.10.2"})) == (
+        0,
+        10,
+    )
+    assert history.release_of(Row({"engine_version": "vLLM 0.9"})) == (0, 9)
+    assert history.release_of(Row({})) == (0, 9)
 
 
 def test_a_file_of_uneven_widths_has_fewer_bits_in_its_experts() -> None:
     # Of Qwen3.6-35B-A3B-UD-Q4_K_XL (5.1574 bits), two matrices of an expert are Q4_K (4.5 bits)
     # and one is Q5_K (5.5): github gittensor-ai-lab/sparkinfer, pull 224. All else has 8 bits.
     bits = {"weight_bits_per_parameter": "5.1574", "common_bits_per_parameter": "8.5"}
-    stored = weight_format({"weight_precision": "gguf_other", "engine": "llama_cpp"} | bits)
+    stored = weight_format(Row({"weight_precision": "gguf_other", "engine": "llama_cpp"}) | bits)
     model = load_preset("qwen3.5-35b-a3b")
     sizes = {
         row.experts > 1: 8 * bytes_per_parameter(row, stored, model)
@@ -372,13 +379,13 @@ def test_a_row_as_published_runs_as_its_scripts_say(column: str) -> None:
     rows = [
         row
         for row in read_table(data_path("measurements") / "serving_runs.csv")
-        if "aiconfigurator" in cell(row, "source")
+        if "aiconfigurator" in row.cell("source")
     ]
     for row in rows:
         published = row | dict.fromkeys(SET, "")
         for tokens in ("input_tokens", "output_tokens"):
             published[tokens] = NOMINAL.get(row[tokens], row[tokens])
-        found = cell(as_run(published), column)
+        found = (as_run(published)).cell(column)
         found = ROUNDED.get(found, found)
         alike += found == row[column]
 
@@ -393,12 +400,12 @@ def test_a_limit_in_the_command_is_read() -> None:
     }
 
     assert (as_run(row)["burst_requests"], as_run(row)["step_tokens"]) == ("250", "4096")
-    assert not cell(as_run(SERVED | {"notes": "prompts of 512 tokens"}), "burst_requests")
+    assert not (as_run(SERVED | {"notes": "prompts of 512 tokens"})).cell("burst_requests")
 
 
 def test_the_share_of_a_prompt_in_the_cache_counts_as_tokens() -> None:
     # llama-bench pp2048 @ d32768: 2,048 new tokens behind 32,768.
-    row = {"kind": "llm_prefill", "input_tokens": "34816", "prefix_hit_share": "0.9412"}
+    row = Row({"kind": "llm_prefill", "input_tokens": "34816", "prefix_hit_share": "0.9412"})
     found = as_run(row)
 
     assert int(found["cached_tokens"]) == pytest.approx(32768, rel=1e-4)

@@ -28,7 +28,7 @@ from advisor.calibration.fitting.kernel_tables import (
 )
 from advisor.calibration.fitting.serving import engine_fits
 from advisor.calibration.scoring.published import published_runs
-from advisor.calibration.tables.engine_releases import histories
+from advisor.calibration.tables.cache_rows import histories
 from advisor.calibration.tables.guesses import table_words
 from advisor.calibration.tables.reading import measurement_tables
 from advisor.catalog import load_catalog
@@ -37,22 +37,21 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_balancers, load_economy
 from advisor.catalog.files.checks import check_order
 from advisor.catalog.live.clouds import addresses
-from advisor.catalog.live.names import names
+from advisor.catalog.live.rows import names
 from advisor.catalog.loader import load_snapshot
+from advisor.catalog.offer_list import drifts, price_histories
 from advisor.catalog.places import places_of
-from advisor.catalog.price_drift import drifts, price_histories
 from advisor.catalog.prices_page import prices_page
-from advisor.catalog.required import required
+from advisor.catalog.records import required
 from advisor.catalog.usual_machines import usual_machines
-from advisor.errors import CatalogError, ResourceError
+from advisor.errors import CatalogError, ResourceError, sentences
 from advisor.estimate.beside_results import curve_words
 from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.terms import term_texts
 from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
-from advisor.export.hosts.names import cluster_names
-from advisor.export.hosts.orders import order_parts
+from advisor.export.hosts.orders import cluster_names, order_parts
 from advisor.export.training.described import sharing_parts, training_refusals
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import descriptions
@@ -61,10 +60,8 @@ from advisor.fleet.machines import machines
 from advisor.fleet.quick import common_questions
 from advisor.foundation import data_files, resources
 from advisor.foundation.references import references
-from advisor.foundation.refusals import sentences
 from advisor.foundation.resources import data_path
-from advisor.lessons.glossary import glossary
-from advisor.lessons.topics import lesson_texts
+from advisor.lessons.topics import glossary, lesson_texts
 from advisor.nouns.images import vision_towers
 from advisor.nouns.precision import number_formats
 from advisor.nouns.software.quality import quality_losses

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog import load_catalog
 from advisor.catalog.files.rows import CatalogFile, schema_text
-from advisor.foundation.data_records import read_record
+from advisor.foundation.noun import read_record
 from advisor.nouns.hardware import Accelerator, Confidence, Segment
 
 CATALOG = load_catalog()

@@ -8,8 +8,7 @@ import pytest
 
 from advisor import cli
 from advisor.catalog import load_catalog
-from advisor.catalog.own.facts import parse_own_facts
-from advisor.catalog.own.in_use import VARIABLE, using_catalog
+from advisor.catalog.own.facts import VARIABLE, parse_own_facts, using_catalog
 from advisor.errors import InputError
 
 QUOTES = """\

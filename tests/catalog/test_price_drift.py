@@ -9,7 +9,7 @@ import pytest
 
 from advisor import api
 from advisor.catalog import load_catalog
-from advisor.catalog.price_drift import drift_of, history_of
+from advisor.catalog.offer_list import drift_of, history_of
 from advisor.foundation.dates import current_day
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.planning.search.options import cheapest_offer

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 import advisor
-from advisor.catalog.files.quotes import with_upper_ends
+from advisor.catalog.files.rows import with_upper_ends
 from advisor.errors import CatalogError
 from advisor.foundation.formatting import hourly_price
 from advisor.nouns.hardware import FIRM_TIER, FROM_TIER, Offer

@@ -7,6 +7,7 @@ import pytest
 
 from advisor.calibration.fitting.stack_runs import Work
 from advisor.calibration.tables.context import shipped_engine
+from advisor.calibration.tables.reading import Row
 from advisor.estimate.fold import as_computed
 from advisor.estimate.hardware.attention_times import attention_passes
 from advisor.estimate.hardware.eager_modules import adapter_passes, backward_sums
@@ -52,7 +53,7 @@ LLAMA = {
 
 
 def work(**columns: str) -> Work:
-    return Work.of(USUAL | columns, ENGINE)
+    return Work.of(Row(USUAL | columns), ENGINE)
 
 
 def times(one: Work) -> KernelTimes:

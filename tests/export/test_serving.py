@@ -15,7 +15,7 @@ import yaml
 
 import advisor
 from advisor.errors import InputError
-from advisor.export.hosts.names import cluster_names
+from advisor.export.hosts.orders import cluster_names
 from tests.cases import serve
 from tests.export.read_back import Server, servers
 from tests.export.stubs import Stubs

@@ -22,12 +22,8 @@ from advisor.architecture.families.registry import supported_types
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.stack.reading import stack_from_text
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.catalog.live.cache import FORMAT, SCHEMA
-from advisor.catalog.live.merge import with_live
-from advisor.catalog.live.names import TITLES, Name, names
-from advisor.catalog.live.offers import CLUSTER_FLAG, convert
-from advisor.catalog.live.prices import LivePrices, LiveProvider
-from advisor.catalog.live.rows import Row
+from advisor.catalog.live.prices import FORMAT, SCHEMA, LivePrices, LiveProvider, with_live
+from advisor.catalog.live.rows import CLUSTER_FLAG, TITLES, Name, Row, convert, names
 from advisor.catalog.loader import load_snapshot
 from advisor.nouns.case import ModelSource
 from advisor.nouns.hardware import Offer

@@ -13,7 +13,7 @@ import yaml
 
 from advisor import api
 from advisor.catalog import load_catalog
-from advisor.catalog.own.in_use import using_catalog
+from advisor.catalog.own.facts import using_catalog
 from advisor.errors import InputError
 from advisor.nouns.case_files import parse_case
 from advisor.sweeps.grid import read_grid

@@ -13,7 +13,7 @@ import yaml
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import billing_of, load_economy
-from advisor.catalog.files.quotes import converted
+from advisor.catalog.files.rows import converted
 from advisor.foundation.quantities import Range
 from advisor.nouns.hardware import Confidence, Offer, Provenance, Quote
 from advisor.owning.report import rent_or_buy

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor.catalog.own.in_use import using_catalog
+from advisor.catalog.own.facts import using_catalog
 from advisor.errors import InputError
 from advisor.foundation.references import references
 from advisor.foundation.units import GIB

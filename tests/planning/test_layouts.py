@@ -11,7 +11,7 @@ import pytest
 
 import advisor
 from advisor.calibration.tables.context import Engine, shipped_engine
-from advisor.calibration.tables.reading import cell, read_table
+from advisor.calibration.tables.reading import read_table
 from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import settled_run
 from advisor.catalog.constants import load_calibration
@@ -54,7 +54,7 @@ def published(root: Path) -> tuple[Run, ...]:
     """Runs whose table states the layout: those that the engine has a model for."""
     found = []
     for row in read_table(root / "data" / "measurements" / "training_runs.csv"):
-        if not cell(row, "tensor_parallel") or not cell(row, "pipeline_parallel"):
+        if not row.cell("tensor_parallel") or not row.cell("pipeline_parallel"):
             continue
         try:
             run, layout = settled_run(row, engine())
@@ -62,7 +62,7 @@ def published(root: Path) -> tuple[Run, ...]:
             continue
         accelerator = engine().accelerator(row)
         node = row_node(row, node_for(accelerator, None))
-        found.append((cell(row, "id"), run, layout, accelerator, node))
+        found.append((row.cell("id"), run, layout, accelerator, node))
     return tuple(found)
 
 

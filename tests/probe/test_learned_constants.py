@@ -13,7 +13,7 @@ from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.case import Hardware
 from advisor.nouns.limits import Constraints, OwnedHardware
-from advisor.planning.measured import with_measured
+from advisor.planning.prepared import with_measured
 from advisor.probe.checks.comparison import compare_device
 from advisor.probe.learned_constants import owned_hardware
 from advisor.probe.measuring.plan import shapes

@@ -18,9 +18,8 @@ from advisor.catalog.economy import load_economy
 from advisor.foundation.quantities import Range
 from advisor.nouns.money import Owning
 from advisor.owning.assumptions import Bought, Spread, size_of
-from advisor.owning.costs import owning_cost
+from advisor.owning.costs import Work, owning_cost
 from advisor.owning.results import Ownership, OwningCost
-from advisor.owning.work import Work
 from tests.cases import tune
 
 WORK = Work(Range.exact(7.3), Range.exact(1.7e6), 1.2e7, "token")

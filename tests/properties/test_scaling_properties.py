@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.calibration.fitting.scaling import CURVES, read_curves
+from advisor.calibration.fitting.training import CURVES, read_curves
 from advisor.calibration.scoring.accuracy_page import UNSEEN_CURVES
 from advisor.calibration.scoring.training_errors import scaling_errors
 from advisor.calibration.tables.context import shipped_engine

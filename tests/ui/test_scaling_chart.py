@@ -6,7 +6,7 @@ import pytest
 
 from advisor import charts, frames
 from advisor.nouns.layout import ParallelLayout
-from advisor.planning.explain.scaling import Scaling, ScalingPoint
+from advisor.planning.explain.curves import Scaling, ScalingPoint
 
 
 def point(count: int, efficiency: float) -> ScalingPoint:

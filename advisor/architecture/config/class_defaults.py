@@ -7,8 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.architecture.config.fields import field_facts
-from advisor.foundation.data_records import check_numbers, checked, read_json
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, check_numbers, checked, read_json
 from advisor.foundation.resources import data_path
 
 FILE: Final = "config_defaults.json"

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
 from advisor.errors import InputError
-from advisor.foundation.data_records import shipped
 from advisor.foundation.files.structured import MAX_VALUES, NotPlainError, read_json
 from advisor.foundation.names import printable
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 
 MAX_CONFIG_BYTES: Final = 2_500_000
 MAX_DEPTH: Final = 40

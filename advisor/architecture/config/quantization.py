@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config.fields import ConfigFields
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 
 
 class QuantizationFacts(Noun):

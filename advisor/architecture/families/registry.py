@@ -10,8 +10,7 @@ from pydantic import Field, model_validator
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import DecoderSettings, decoder_of
 from advisor.architecture.table.model import Network, Unit
-from advisor.foundation.data_records import checked, refuse, shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, checked, refuse, shipped
 
 FILE = "model_families.yaml"
 

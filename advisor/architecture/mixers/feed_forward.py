@@ -24,8 +24,7 @@ from advisor.architecture.table.rows import (
     kept,
     linear_input,
 )
-from advisor.foundation.data_records import read_record
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_record
 from advisor.foundation.resources import data_path
 
 ROUTING_BYTES_PER_VISIT: Final = 34.0

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.foundation.identity import by_identity
 from advisor.foundation.names import HubId, Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import by_identity
 
 
 class Unit(StrEnum):

@@ -9,8 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 
 
 class GgmlType(Noun):

@@ -25,9 +25,9 @@ from advisor.architecture.weights.tensor_table import (
     refuse,
     weights,
 )
+from advisor.errors import refusal
 from advisor.foundation.files.reading import is_file
 from advisor.foundation.files.structured import NotPlainError, read_json
-from advisor.foundation.refusals import refusal
 
 LIKELY_HEAD_DIMS: Final = (128, 64)
 """Head dimensions of published Llama-like models. From 3B parameters on, 128 is the usual one."""

@@ -21,11 +21,10 @@ from advisor.architecture.weights.safetensors import (
     read_shards,
 )
 from advisor.architecture.weights.tensor_table import TensorTable, joined, read_start, refuse
-from advisor.errors import UnsupportedArchitectureError
+from advisor.errors import UnsupportedArchitectureError, refusal
 from advisor.foundation.files.reading import is_file
 from advisor.foundation.formatting import percent
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB
 
 ROUTED_THROUGHOUT: Final = frozenset({"gpt_oss", "minimax_m2", "mixtral"})

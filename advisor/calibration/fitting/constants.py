@@ -32,8 +32,12 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.software.generations import peak_generation
-from advisor.nouns.software.kernels import DepthwiseEfficiency, FitQuality, KernelEfficiency
+from advisor.nouns.software.kernels import (
+    DepthwiseEfficiency,
+    FitQuality,
+    KernelEfficiency,
+    peak_generation,
+)
 
 Constants = tuple[float, float, float]
 

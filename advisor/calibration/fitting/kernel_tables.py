@@ -11,8 +11,7 @@ from pydantic import Field
 
 from advisor.calibration.fitting.robust import Parameter
 from advisor.catalog.records import Teraflops
-from advisor.foundation.data_records import LARGEST, read_cells, read_table, refuse, shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import LARGEST, Noun, read_cells, read_table, refuse, shipped
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import MICROSECOND, TFLOP

@@ -20,7 +20,7 @@ from advisor.calibration.scoring.report import (
 )
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.memory_rows import TENSORS, predicted_tensors
-from advisor.calibration.tables.reading import cell, flag, number, shipped_rows
+from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.calibration.tables.training_rows import RAN, row_interval, settled_run
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
@@ -111,9 +111,9 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
     facts = engine.calibration.memory
     found = []
     for row in shipped_rows(TABLE):
-        measured = number(row, "peak_memory_gib")
-        asked = cell(row, "primary_quantity") == "peak_memory_gib" or flag(row, "also_memory")
-        usable = number(row, "predictable") != 0 and (cell(row, "outcome") or RAN) == RAN
+        measured = row.number("peak_memory_gib")
+        asked = row.cell("primary_quantity") == "peak_memory_gib" or row.flag("also_memory")
+        usable = row.number("predictable") != 0 and (row.cell("outcome") or RAN) == RAN
         if not (measured and asked and usable):
             continue
         try:
@@ -123,13 +123,13 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
             continue
         arrays = LayoutArrays.of(layout)
         tensors, weights, optimizer = training_memory(run, arrays, facts).tensors
-        basis = cell(row, "memory_basis")
+        basis = row.cell("memory_basis")
         guessed = row_interval(row, engine.calibration) is not None
         found.append(
             PeakRun(
-                id=cell(row, "id"),
-                source=origin(cell(row, "source")),
-                group=cell(row, "split_group"),
+                id=row.cell("id"),
+                source=origin(row.cell("source")),
+                group=row.cell("split_group"),
                 software=run.software,
                 interval=NAMES[2] if guessed else interval_name(run),
                 kind=interval_name(run),
@@ -239,7 +239,7 @@ def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
             except AdvisorError:
                 # `validate` reports such rows with the reason.
                 continue
-            counted = number(row, "peak_total") or 0.0
+            counted = row.number("peak_total") or 0.0
             ratios[TENSORS[kind]].append(counted / float(memory.allocated[0]))
     found = {}
     for name, values in ratios.items():
@@ -303,7 +303,7 @@ def peak_errors() -> tuple[Summary, ...]:
         ):
             scores.append(
                 scored(
-                    {"id": item.run.id, "source": item.run.source},
+                    Row({"id": item.run.id, "source": item.run.source}),
                     "peak_memory_gib",
                     item.run.measured / GIB,
                     peak.predicted(facts, intervals[item.run.interval]).scaled(1 / GIB),

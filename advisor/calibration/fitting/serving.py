@@ -20,10 +20,8 @@ from advisor.calibration.tables.served_runs import (
     readings_of,
 )
 from advisor.estimate.candidates import Floats
-from advisor.foundation.data_records import shipped
-from advisor.foundation.identity import by_identity
-from advisor.foundation.noun import Noun
-from advisor.foundation.record import record
+from advisor.foundation.noun import Noun, shipped
+from advisor.foundation.record import by_identity, record
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines
 

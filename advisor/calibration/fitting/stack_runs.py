@@ -16,7 +16,7 @@ from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow, group_quantile
 from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import Row, cell, shipped_rows
+from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import guesses_settings, settled_run, timed_run
 from advisor.catalog.constants import Section
@@ -27,9 +27,8 @@ from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL, ti
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
-from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
+from advisor.nouns.software.stacks import Lost, Operator, fitted_stacks, known_stacks, stack_named
 
 TABLE: Final = "training_runs.csv"
 TABLES: Final = (TABLE, "mlperf_training.csv")
@@ -147,10 +146,10 @@ def _timed_rows(name: str, plain: Engine) -> list[TimedRun]:
     timed = [
         row | {"also_memory": ""}
         for row in shipped_rows(name)
-        if cell(row, "primary_quantity") in (*RATES, *TIMES)
+        if row.cell("primary_quantity") in (*RATES, *TIMES)
     ]
     report = score(timed, replace(recognise(timed[0]), judge=None), plain, table=name)
-    by_id = {cell(row, "id"): row for row in timed}
+    by_id = {row.cell("id"): row for row in timed}
     return [
         _timed(found, by_id[found.id], plain)
         for found in report.rows

@@ -1,12 +1,13 @@
-"""Sections of ``calibration.yaml`` that published training runs determine, whole runs included."""
+"""Sections of ``calibration.yaml`` that published training runs determine: whole runs, scaling."""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from statistics import fmean, median
+from math import sqrt
+from statistics import fmean, median, stdev
 from typing import Final
 
+from advisor.architecture.table.model import Unit
 from advisor.calibration.fitting.robust import pulled_to_pool, range_of_groups, rounded
-from advisor.calibration.fitting.scaling import scaling_section
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
     RunTimes,
@@ -14,7 +15,9 @@ from advisor.calibration.fitting.stack_constants import (
     hold_out_sources,
 )
 from advisor.calibration.fitting.stack_runs import (
+    RATES,
     TimedRun,
+    Work,
     blank_training,
     fit_slowdowns,
     origin,
@@ -25,7 +28,7 @@ from advisor.calibration.fitting.stack_runs import (
 )
 from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import cell, shipped_rows
+from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import settled_run
 from advisor.catalog import Catalog
@@ -33,11 +36,117 @@ from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.catalog.nodes import node_for
 from advisor.equations.training.goodput import spread_out, straggling
 from advisor.estimate.training.delivered import WHOLE_RUN
+from advisor.estimate.training.step_time import training_time
+from advisor.foundation.noun import refuse
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
-from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import Trained
-from advisor.nouns.software.stacks import fitted_stacks, stack_named
+from advisor.nouns.software.links_and_memory import NetworkEfficiency
+from advisor.nouns.software.stacks import Lost, Operator, fitted_stacks, stack_named
+
+CURVES: Final = "scaling_curves.csv"
+JITTERS: Final = tuple(step / 200 for step in range(13))
+"""Tried values, as fine as some twenty curves resolve. [s/sqrt(s)]"""
+
+
+@record
+class Curve:
+    """Two published runs of one kind on few and on many accelerators."""
+
+    name: str
+    source: str
+    ends: tuple[Work, Work]
+    stack: str
+    counts: tuple[int, int]
+    lost: float
+    """Measured loss of throughput of each accelerator. [fraction]"""
+
+    def predicted(self, engine: Engine, network: NetworkEfficiency) -> float:
+        """Return the loss under some constants. [fraction]"""
+        first, last = (
+            work.run.global_batch
+            / float(
+                training_time(
+                    work.run, work.candidates, network, engine.calibration.software[self.stack]
+                ).step[0]
+            )
+            / count
+            for work, count in zip(self.ends, self.counts, strict=True)
+        )
+        return 1.0 - last / first
+
+
+def read_curves(name: str, engine: Engine) -> tuple[Curve, ...]:
+    """Read the curves of a table that ships.
+
+    ``name``: table of curves, whose columns ``table``, ``first`` and ``last`` name the runs.
+    """
+    return tuple(_curve(row, engine) for row in shipped_rows(name))
+
+
+def _curve(row: Row, engine: Engine) -> Curve:
+    runs = {run.cell("id"): run for run in shipped_rows(row.cell("table"))}
+    ends = [runs[row.cell(end)] for end in ("first", "last")]
+    works = [Work.of(end, engine) for end in ends]
+    each = [_each(end) for end in ends]
+    return Curve(
+        name=row.cell("id"),
+        source=row.cell("source"),
+        ends=(works[0], works[1]),
+        stack=works[0].run.software,
+        counts=(_count(ends[0]), _count(ends[1])),
+        lost=1.0 - each[1] / each[0],
+    )
+
+
+def _count(row: Row) -> int:
+    return int(_value(row, "num_accelerators"))
+
+
+def _value(row: Row, column: str) -> float:
+    found = row.number(column)
+    if not found:
+        refuse(CURVES, found, "Name a run that states it.", entry=row.cell("id"), field=column)
+    return found
+
+
+def _each(row: Row) -> float:
+    """Return the measured throughput of each accelerator, in any unit."""
+    quantity = row.cell("primary_quantity")
+    value = _value(row, quantity)
+    if quantity == RATES[0]:
+        return value
+    if quantity == RATES[1]:
+        return value / _count(row)
+    return _value(row, "global_batch") / value / _count(row)
+
+
+def scaling_section(engine: Engine) -> Section:
+    """Return the jitters of ``network`` that curves of their kind of network show.
+
+    Each is the least whose mean error is within one standard error of the best (Hastie et al., The
+    Elements of Statistical Learning, 2009, section 7.10): the software's slowdown, fitted on runs
+    of all sizes, holds part of what a larger one would.
+    """
+    curves = read_curves(CURVES, engine)
+    images = [curve for curve in curves if curve.ends[0].run.unit is Unit.IMAGE]
+    others = [curve for curve in curves if curve not in images]
+    return {
+        name: _least_jitter(kind, engine, name)
+        for name, kind in (("jitter", others), ("image_jitter", images))
+    }
+
+
+def _least_jitter(curves: list[Curve], engine: Engine, name: str) -> float:
+    def errors(jitter: float) -> list[float]:
+        network = engine.calibration.network.model_copy(update={name: jitter})
+        return [abs(curve.predicted(engine, network) - curve.lost) for curve in curves]
+
+    tried = {jitter: errors(jitter) for jitter in JITTERS}
+    best = min(tried.values(), key=fmean)
+    enough = fmean(best) + stdev(best) / sqrt(len(best))
+    return next(jitter for jitter in JITTERS if fmean(tried[jitter]) <= enough)
+
 
 TABLE: Final = "whole_runs.csv"
 LARGE: Final = 0.5
@@ -105,7 +214,7 @@ def _telling(runs: Sequence[WholeRun], operator: Operator) -> list[WholeRun]:
 
 def _runs(engine: Engine) -> list[WholeRun]:
     table = shipped_rows(TABLE)
-    by_id = {cell(row, "id"): row for row in table}
+    by_id = {row.cell("id"): row for row in table}
     delivery = engine.calibration.delivery
     found = []
     for scored in score(table, recognise(table[0]), engine, table=TABLE).rows:
@@ -119,7 +228,7 @@ def _runs(engine: Engine) -> list[WholeRun]:
                 source=origin(scored.source),
                 group=scored.group,
                 operator=run.operator,
-                known=GUESSED not in cell(row, "flags").split(";"),
+                known=GUESSED not in row.cell("flags").split(";"),
                 ratio=scored.measured / scored.expected,
                 stragglers=float(
                     straggling(

@@ -1,24 +1,121 @@
 """The shipped measurements with their predictions, and those nearest to a configuration."""
 
+import csv
+import io
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import cache
 from math import log2
-from typing import Final
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
 
 from advisor.calibration.scoring.accuracy_page import ALL_TABLES, UNSEEN
-from advisor.calibration.scoring.predictions import stored_predictions
-from advisor.calibration.scoring.report import ValidationRow
+from advisor.calibration.scoring.report import IN_BYTES, ValidationReport, ValidationRow, summarise
 from advisor.calibration.scoring.validation import recognise
 from advisor.calibration.tables.context import shipped_engine
-from advisor.calibration.tables.reading import Row, cell, measurement_tables, number, shipped_rows
+from advisor.calibration.tables.reading import Row, measurement_tables, shipped_rows
 from advisor.catalog import load_catalog
 from advisor.errors import InputError
-from advisor.foundation.data_records import refuse
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import LARGEST, Noun, read_table, refuse
+from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving, Workload
+
+PREDICTIONS: Final = "predictions.csv"
+Figure = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+
+
+class Prediction(Noun):
+    """A line of the file."""
+
+    table: str
+    id: str
+    quantity: str
+    regime: str = ""
+    group: str = ""
+    low: Figure
+    expected: Figure
+    high: Figure
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.low <= self.expected <= self.high:
+            order = f"{self.low}, {self.expected}, {self.high}"
+            msg = f"Order the three: low, expected, high, not {order}"
+            raise ValueError(msg)
+        return self
+
+
+COLUMNS: Final = tuple(Prediction.model_fields)
+BOUNDS: Final = ("low", "expected", "high")
+REMEDY: Final = "Run 'make accuracy', which writes the file anew."
+
+
+def rounded(report: ValidationReport) -> ValidationReport:
+    """Return a report with the digits of the file: four, and all digits of bytes."""
+    rows = tuple(
+        row.model_copy(update={name: float(_digits(row, name)) for name in BOUNDS})
+        for row in report.rows
+    )
+    return report.changed(rows=rows, summary=summarise(rows))
+
+
+def predictions_csv(reports: Mapping[str, ValidationReport]) -> str:
+    """Text of ``data/predictions.csv``: one line for each measured quantity of a row.
+
+    ``reports``: by key of ``accuracy.ALL_TABLES``.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(
+        (table, row.id, row.quantity, row.regime, row.group, *(_digits(row, b) for b in BOUNDS))
+        for table, report in reports.items()
+        for row in report.rows
+    )
+    return text.getvalue()
+
+
+def _digits(row: ValidationRow, name: str) -> str:
+    # The accounting of tensors is exact to a millionth.
+    return f"{getattr(row, name):{'.0f' if row.quantity in IN_BYTES else '.4g'}}"
+
+
+@cache
+def _stored() -> dict[str, list[Prediction]]:
+    tables: dict[str, list[Prediction]] = defaultdict(list)
+    for line in read_table(data_path(PREDICTIONS), Prediction, key=("table", "id", "quantity")):
+        tables[line.table].append(line)
+    return tables
+
+
+def stored_predictions(table: str, measured: Mapping[str, Row]) -> list[ValidationRow]:
+    """Return the predictions of a table with its measurements.
+
+    Raises CatalogError if a prediction has no measurement: the file is older than the table.
+
+    ``measured``: the table's rows by id.
+    """
+    return [_with_measured(line, measured) for line in _stored()[table]]
+
+
+def _with_measured(line: Prediction, measured: Mapping[str, Row]) -> ValidationRow:
+    row = measured.get(line.id, Row())
+    if not row.get(line.quantity):
+        refuse(PREDICTIONS, None, REMEDY, entry=line.id, field=line.quantity)
+    try:
+        measured_value = row.number(line.quantity) or 0.0
+    except InputError as error:
+        refuse(f"{line.table}.csv", error.value, error.remedy, entry=line.id, field=line.quantity)
+    return ValidationRow(
+        source=(row.get("source") or "").strip(),
+        measured=measured_value,
+        **line.model_dump(exclude={"table"}),
+    )
+
 
 TASKS: Final = measurement_tables().tasks
 """Kinds of work in the tables, in words."""
@@ -95,9 +192,9 @@ def predicted_now(run: PublishedRun) -> PublishedRun:
 
 
 @cache
-def _rows_of(name: str) -> dict[str, dict[str, str]]:
+def _rows_of(name: str) -> dict[str, Row]:
     table = shipped_rows(name)
-    return {cell(row, "id"): row for row in table}
+    return {row.cell("id"): row for row in table}
 
 
 @cache
@@ -116,22 +213,22 @@ def _runs_of(name: str) -> tuple[PublishedRun, ...]:
 def _joined(
     table: str, scored: ValidationRow, row: Row, cards: dict[str, Accelerator]
 ) -> PublishedRun:
-    word = cell(row, "workload") or cell(row, "kind")
+    word = row.cell("workload") or row.cell("kind")
     fallback = START_UP if table.endswith("_logs") else ACCOUNTING
-    key = cell(row, "accelerator")
+    key = row.cell("accelerator")
     card = cards.get(key)
     hidden = measurement_tables().hidden | {scored.quantity}
     return PublishedRun(
         table=table,
         row=scored,
-        model=cell(row, "model"),
+        model=row.cell("model"),
         accelerator=key,
         accelerator_name=card.name if card else key,
         generation=card.architecture if card else "",
-        count=int(number(row, "num_accelerators") or number(row, "world") or 1),
+        count=int(row.number("num_accelerators") or row.number("world") or 1),
         task=TASKS.get(word, word) or fallback,
-        parameters=number(row, "parameters") or 0.0,
-        active_parameters=number(row, "active_parameters") or number(row, "parameters") or 0.0,
+        parameters=row.number("parameters") or 0.0,
+        active_parameters=row.number("active_parameters") or row.number("parameters") or 0.0,
         settings=tuple(
             (name, value.strip())
             for name, value in row.items()

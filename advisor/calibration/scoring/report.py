@@ -7,11 +7,10 @@ from typing import Final
 
 from pydantic import computed_field
 
-from advisor.calibration.tables.reading import Row, cell
+from advisor.calibration.tables.reading import Row
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import GIB
+from advisor.foundation.units import GIB, trimmed
 
 
 class ValidationRow(Noun):
@@ -223,11 +222,11 @@ def scored(
 ) -> ValidationRow:
     """Return a row's measurement with its predicted range."""
     return ValidationRow(
-        id=cell(row, "id"),
+        id=row.cell("id"),
         quantity=quantity,
         regime=regime or "unstated",
-        group=group or cell(row, "id"),
-        source=cell(row, "source"),
+        group=group or row.cell("id"),
+        source=row.cell("source"),
         measured=measured,
         low=predicted.low,
         expected=predicted.expected,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import Final
 
-from advisor.calibration.fitting.scaling import CURVES, read_curves
 from advisor.calibration.fitting.stack_constants import (
     HeldOut,
     RunTimes,
@@ -13,6 +12,7 @@ from advisor.calibration.fitting.stack_constants import (
     hold_out_sources,
 )
 from advisor.calibration.fitting.stack_runs import fit_slowdowns, timed_runs
+from advisor.calibration.fitting.training import CURVES, read_curves
 from advisor.calibration.scoring.report import percentile
 from advisor.calibration.tables.context import shipped_engine
 from advisor.calibration.tables.reading import measurement_tables

@@ -1,6 +1,6 @@
 """Scoring the engine on a table of measurements: recognise it, predict its rows, summarise."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from advisor.calibration.tables.cache_rows import predict_cache_row
 from advisor.calibration.tables.context import Engine, shipped_engine, stored_configs
 from advisor.calibration.tables.deployments import as_run
 from advisor.calibration.tables.memory_rows import predict_image_memory_row, predict_memory_row
-from advisor.calibration.tables.reading import Row, cell, flag, read_table
+from advisor.calibration.tables.reading import Row, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.calibration.tables.training_rows import judge_training_row, predict_training_row
 from advisor.errors import AdvisorError, InputError
@@ -38,7 +38,7 @@ class TableKind:
     predict: Predictor
     judge: Callable[[Row, Engine], FitVerdict | None] | None = None
     """Predicts whether a row's run fits its card."""
-    prepare: Callable[[Row], Row] = dict
+    prepare: Callable[[Row], Row] = Row
     """Fills in what a row leaves open."""
 
 
@@ -113,19 +113,17 @@ def recognise(columns: Iterable[str]) -> TableKind:
     )
 
 
-def score(
-    rows: Iterable[Mapping[str, str]], kind: TableKind, engine: Engine, *, table: str
-) -> ValidationReport:
+def score(rows: Iterable[Row], kind: TableKind, engine: Engine, *, table: str) -> ValidationReport:
     """Predict every row that is not marked as unpredictable, and summarise the errors."""
     found: list[ValidationRow] = []
     skipped: list[SkippedRow] = []
     verdicts: list[FitVerdict] = []
     for position, written in enumerate(rows, start=1):
-        name = cell(written, "id") or f"row {position}"
-        quantity = kind.quantity or cell(written, "primary_quantity") or "unstated"
+        name = written.cell("id") or f"row {position}"
+        quantity = kind.quantity or written.cell("primary_quantity") or "unstated"
         try:
             row = kind.prepare(written)
-            if cell(row, "predictable") and not flag(row, "predictable"):
+            if row.cell("predictable") and not row.flag("predictable"):
                 reason = "marked unpredictable in the table"
             else:
                 found.extend(kind.predict(row, engine))

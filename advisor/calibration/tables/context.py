@@ -15,13 +15,12 @@ from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
 from advisor.architecture.weights.tensor_table import read_start
 from advisor.calibration.tables.guesses import filled, table_words
-from advisor.calibration.tables.reading import Row, cell, flag, integer, number
+from advisor.calibration.tables.reading import Row
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, refusal
 from advisor.estimate.sample import SIZES
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.efficiency import Calibration
 
@@ -42,7 +41,7 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
     Raises AdvisorError if none of the three describes a model the engine can build.
     """
     row = filled(row, "shape")
-    name = cell(row, "architecture_key") or cell(row, "model")
+    name = row.cell("architecture_key") or row.cell("model")
     if name:
         preset = find_preset(table_words().models.spelled(name))
         if preset is not None:
@@ -53,11 +52,11 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
             if isinstance(found, AdvisorError):
                 raise found.with_traceback(None)
             return found
-    family = cell(row, "family") or "transformer"
+    family = row.cell("family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
         raise refusal("row_of_another_family", value=family, allowed=SUPPORTED_FAMILIES)
-    built = architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
-    stated = number(row, "parameters")
+    built = architecture_from_config(_shape_config(row), name=row.cell("model") or "unnamed")
+    stated = row.number("parameters")
     if stated is not None and not stated / SHAPE_MISFIT < built.total_parameters < (
         stated * SHAPE_MISFIT
     ):
@@ -90,9 +89,9 @@ def _sized_preset(name: str, row: Row) -> ModelArchitecture:
     """Return a preset with the vocabulary, the class and the sizes that the row states."""
     preset = load_preset(name)
     other: dict[str, Any] = {}
-    if (entries := integer(row, "vocab_size", preset.vocab_size)) != preset.vocab_size:
+    if (entries := row.integer("vocab_size", preset.vocab_size)) != preset.vocab_size:
         other["vocab_size"] = entries
-    if kind := cell(row, "model_class"):
+    if kind := row.cell("model_class"):
         other["architectures"] = (kind,)
     sample = preset.sample and row_sample(row, preset.sample)
     return load_preset(name, sample, other=tuple(other.items()))
@@ -104,8 +103,8 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
     Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image, of a
     diffusion network's latent, or the tokens of both halves of a pair.
     """
-    size = {field: integer(row, field, 0) or None for field in SIZES}
-    stated_size = integer(row, "seq_len", 0) or integer(row, "px", 0)
+    size = {field: row.integer(field, 0) or None for field in SIZES}
+    stated_size = row.integer("seq_len", 0) or row.integer("px", 0)
     if stated_size and default.image_size is not None:
         latent = default.image_size >= LEAST_LATENT and 4 * stated_size <= default.image_size
         size["image_size"] = LATENT_SCALE * stated_size if latent else stated_size
@@ -119,43 +118,43 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
 def _shape_config(row: Row) -> dict[str, Any]:
     """Return a Hugging Face style config with the row's shape columns."""
     required = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
-    missing = [name for name in (*required, "intermediate_size") if number(row, name) is None]
+    missing = [name for name in (*required, "intermediate_size") if row.number(name) is None]
     if missing == [*required, "intermediate_size"]:
         raise refusal(
-            "row_of_unknown_model", value=cell(row, "architecture_key") or cell(row, "model")
+            "row_of_unknown_model", value=row.cell("architecture_key") or row.cell("model")
         )
     if missing:
         raise refusal("row_without_shape", value=", ".join(missing))
-    gated = flag(row, "gated_mlp")
-    learned = flag(row, "learned_positions")
-    config: dict[str, Any] = {name: integer(row, name, 0) for name in required}
-    config["num_key_value_heads"] = integer(
-        row, "num_key_value_heads", config["num_attention_heads"]
+    gated = row.flag("gated_mlp")
+    learned = row.flag("learned_positions")
+    config: dict[str, Any] = {name: row.integer(name, 0) for name in required}
+    config["num_key_value_heads"] = row.integer(
+        "num_key_value_heads", config["num_attention_heads"]
     )
-    config["intermediate_size"] = integer(row, "intermediate_size", 0)
-    if number(row, "head_dim") is not None:
-        config["head_dim"] = integer(row, "head_dim", 0)
-    config["tie_word_embeddings"] = flag(row, "tie_word_embeddings")
-    experts = integer(row, "num_experts", 0)
+    config["intermediate_size"] = row.integer("intermediate_size", 0)
+    if row.number("head_dim") is not None:
+        config["head_dim"] = row.integer("head_dim", 0)
+    config["tie_word_embeddings"] = row.flag("tie_word_embeddings")
+    experts = row.integer("num_experts", 0)
     if experts > 1:
         config |= {
             "model_type": "qwen3_moe",
             "num_experts": experts,
-            "num_experts_per_tok": integer(row, "experts_per_token", 1),
-            "moe_intermediate_size": integer(
-                row, "moe_intermediate_size", config["intermediate_size"]
+            "num_experts_per_tok": row.integer("experts_per_token", 1),
+            "moe_intermediate_size": row.integer(
+                "moe_intermediate_size", config["intermediate_size"]
             ),
         }
         return config
     if gated:
         config["model_type"] = "llama"
         return config
-    sequence = integer(row, "sequence_length", 2048)
+    sequence = row.integer("sequence_length", 2048)
     # GELU is one kernel: only the hub's GPT-2, a preset, computes it by separate operations.
     config |= {
         "model_type": "gpt2" if learned else "gpt_neox",
         "activation_function": "gelu",
-        "resid_pdrop": number(row, "hidden_dropout") or 0.0,
+        "resid_pdrop": row.number("hidden_dropout") or 0.0,
     }
     if learned:
         config |= {
@@ -187,7 +186,7 @@ class Engine:
 
     def accelerator(self, row: Row) -> Accelerator:
         """Return the row's accelerator."""
-        return self.catalog.accelerator(cell(row, "accelerator"))
+        return self.catalog.accelerator(row.cell("accelerator"))
 
 
 def shipped_engine() -> Engine:

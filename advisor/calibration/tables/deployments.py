@@ -10,21 +10,13 @@ import numpy as np
 from advisor.architecture.pairs import as_writer, is_pair
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import cache_bytes, filled, weight_format
-from advisor.calibration.tables.reading import (
-    Row,
-    built,
-    cell,
-    choice,
-    integer,
-    number,
-    positive,
-    stated,
-)
+from advisor.calibration.tables.reading import Row, built
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.usual_machines import usual_machines
 from advisor.equations.serving.bursts import in_step_wait_s, start_burst_s
 from advisor.equations.serving.queueing import gamma_quantile
 from advisor.equations.serving.shared_steps import token_time_variance
+from advisor.errors import refusal
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.serving.arrivals import BenchmarkTimes, burst_times
@@ -33,14 +25,13 @@ from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.serving import Arrivals, Serving
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts, builds_at
-from advisor.nouns.software.generations import generations
+from advisor.nouns.software.kernels import generations
 
 KINDS: Final = (
     "llm_online",
@@ -114,33 +105,33 @@ def as_run(row: Row) -> Row:
     the cache holds by their share.
     """
     found = filled(row, "serving")
-    if share := positive(found, "length_share"):
+    if share := found.positive("length_share"):
         for column in ("input_tokens", "output_tokens"):
-            found[column] = str(round(share * integer(found, column, 1)))
-    flight, rate = integer(found, "concurrency", 1), number(found, "requests_per_s") or 0.0
-    rounds, lasted_s = integer(found, "rounds", 0), number(found, "lasted_s") or 0.0
-    if not cell(found, "burst_requests") and (rounds or lasted_s):
+            found[column] = str(round(share * found.integer(column, 1)))
+    flight, rate = found.integer("concurrency", 1), found.number("requests_per_s") or 0.0
+    rounds, lasted_s = found.integer("rounds", 0), found.number("lasted_s") or 0.0
+    if not found.cell("burst_requests") and (rounds or lasted_s):
         found["burst_requests"] = str(max(rounds * flight, flight, round(rate * lasted_s)))
-    hit = number(found, "prefix_hit_share")
-    if hit and cell(found, "kind") in FIXED and not cell(found, "cached_tokens"):
-        found["cached_tokens"] = str(max(1, round(hit * integer(found, "input_tokens", 1))))
+    hit = found.number("prefix_hit_share")
+    if hit and found.cell("kind") in FIXED and not found.cell("cached_tokens"):
+        found["cached_tokens"] = str(max(1, round(hit * found.integer("input_tokens", 1))))
         found["prefix_hit_share"] = ""
     return found
 
 
 def row_node(row: Row, accelerator: Accelerator) -> Node:
     """Return the machine that holds a row's cards, with the rates that the row states."""
-    node = owned_node(accelerator, integer(row, "num_accelerators", 1))
+    node = owned_node(accelerator, row.integer("num_accelerators", 1))
     stated: dict[str, object] = {}
-    rate = number(row, "host_memory_bandwidth_gb_s")
+    rate = row.number("host_memory_bandwidth_gb_s")
     if rate is not None:
         stated["host_memory_bandwidth_bytes_per_s"] = rate * GB
-    if cell(row, "pcie_generation"):
+    if row.cell("pcie_generation"):
         # No bridge joins the cards: all of them talk over their slots.
         rates = usual_machines().x16_bytes_per_s()
-        rate = choice(row, "pcie_generation", {str(number): rates[number] for number in rates})
+        rate = row.choice("pcie_generation", {str(number): rates[number] for number in rates})
         stated |= {
-            "accelerators": max(node.accelerators, integer(row, "num_accelerators", 1)),
+            "accelerators": max(node.accelerators, row.integer("num_accelerators", 1)),
             "pcie_bytes_per_s": rate,
             "intra_bytes_per_s": rate,
             "intra_domain": 1,
@@ -162,43 +153,43 @@ and start together again."""
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
     """Return what a run set: its steps, places of a burst, and no sampling."""
     found: dict[str, float] = {}
-    if (steps := number(row, "gathering_steps")) is not None:
+    if (steps := row.number("gathering_steps")) is not None:
         found["gathering_steps"] = steps
-    if cell(row, "step_tokens"):
-        tokens = integer(row, "step_tokens", 1)
+    if row.cell("step_tokens"):
+        tokens = row.integer("step_tokens", 1)
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
-    if cell(row, "harness") == BENCH:
+    if row.cell("harness") == BENCH:
         found |= dict.fromkeys(("step_overhead_s", "layer_overhead_s", "sequence_overhead_s"), 0.0)
-    if row_kind(row) == ONLINE and cell(row, "burst_requests"):
+    if row_kind(row) == ONLINE and row.cell("burst_requests"):
         # Only the first round of a closed loop starts together.
-        rounds = integer(row, "burst_requests", 1) / integer(row, "concurrency", 1)
+        rounds = row.integer("burst_requests", 1) / row.integer("concurrency", 1)
         found["start_wave"] = 1 / max(rounds, 1.0)
-    if cell(row, "prefix_cache") == "off":
+    if row.cell("prefix_cache") == "off":
         found["kept_state_s"] = 0.0
-    if (rendered_s := number(row, "template_s")) is not None:
+    if (rendered_s := row.number("template_s")) is not None:
         found["template_s"] = rendered_s
-    if cell(row, "lengths") != EQUAL:
+    if row.cell("lengths") != EQUAL:
         found["prompts_in_step"] = 0.0
-    if row_kind(row) == BURST and cell(row, "kind") == SATURATED and cell(row, "concurrency"):
-        found["running_sequences"] = integer(row, "concurrency", 1)
-    elif cell(row, "slots"):
-        found["running_sequences"] = integer(row, "slots", 1)
+    if row_kind(row) == BURST and row.cell("kind") == SATURATED and row.cell("concurrency"):
+        found["running_sequences"] = row.integer("concurrency", 1)
+    elif row.cell("slots"):
+        found["running_sequences"] = row.integer("slots", 1)
     return tuple(found.items())
 
 
 def row_kind(row: Row) -> str:
     """Return a row's kind: a finite burst is apart from an engine that stays full."""
-    kind, arrival = cell(row, "kind"), cell(row, "arrival")
+    kind, arrival = row.cell("kind"), row.cell("arrival")
     if kind in (ONLINE, SATURATED) and arrival == "burst":
         return BURST
-    arrives = kind == ONLINE and arrival in ARRIVALS and number(row, "requests_per_s") is not None
+    arrives = kind == ONLINE and arrival in ARRIVALS and row.number("requests_per_s") is not None
     return ARRIVING if arrives else kind
 
 
 def row_group(row: Row) -> str:
     """Return the key of the runs that differ from this row only in their load."""
     columns = ("kind", "model", "accelerator", "engine", "weight_precision", "num_accelerators")
-    return " | ".join(cell(row, column) for column in columns)
+    return " | ".join(row.cell(column) for column in columns)
 
 
 def row_deployment(row: Row, engine: Engine) -> Deployment:
@@ -211,26 +202,26 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         architecture = as_writer(architecture)
     accelerator = engine.accelerator(row)
     stored = weight_format(row)
-    pipeline, data = integer(row, "pipeline", 1), integer(row, "data", 1)
-    count = integer(row, "num_accelerators", pipeline * data)
+    pipeline, data = row.integer("pipeline", 1), row.integer("data", 1)
+    count = row.integer("num_accelerators", pipeline * data)
     layout = built(
         ParallelLayout,
         {
             # Data-parallel attention divides the experts among its ranks, unless a row says not.
-            "expert": min(integer(row, "expert_parallel", data), data)
+            "expert": min(row.integer("expert_parallel", data), data)
             if architecture.num_experts > 1
             else 1,
-            **stated(row, ParallelLayout),
+            **row.stated(ParallelLayout),
             "data": data,
             "pipeline": pipeline,
-            "tensor": integer(row, "tensor", max(1, count // (pipeline * data))),
+            "tensor": row.integer("tensor", max(1, count // (pipeline * data))),
         },
     )
     engines = engine.calibration.engines
-    date = cell(row, "software_date") or cell(row, "measured_date")
-    name = builds_at(engines, cell(row, "engine"), date, generations(accelerator))
+    date = row.cell("software_date") or row.cell("measured_date")
+    name = builds_at(engines, row.cell("engine"), date, generations(accelerator))
     facts = engines.get(name, engine.calibration.serving)
-    interface = cell(row, "backend")
+    interface = row.cell("backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
     settings = _settings(row)
     if name == FIRST_ENGINE and accelerator.architecture in facts.small_step_cards:
@@ -253,7 +244,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         kernels,
         compute=compute_format(accelerator, stored),
     )
-    if cell(row, "peer_to_peer") == "yes" and layout.tensor <= DIRECT_RANKS:
+    if row.cell("peer_to_peer") == "yes" and layout.tensor <= DIRECT_RANKS:
         hardware = replace(hardware, staged=np.zeros(1))
     return Deployment(
         served=ServedModel.of(
@@ -269,10 +260,10 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         settings=settings,
         routed=architecture.num_experts > 1,
         measured=measured and not strange,
-        percentile=choice(row, "percentile", PERCENTILE),
-        in_step=bool(cell(row, "lengths"))
+        percentile=row.choice("percentile", PERCENTILE),
+        in_step=bool(row.cell("lengths"))
         if row_kind(row) == BURST
-        else cell(row, "lengths") == HELD,
+        else row.cell("lengths") == HELD,
         widening=shape_widening(architecture),
     )
 
@@ -282,17 +273,17 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
     counts = {
         "input_tokens": _tokens(row, "input_tokens"),
         "output_tokens": _tokens(row, "output_tokens"),
-        "concurrency": integer(row, "burst_requests", BURST_REQUESTS)
+        "concurrency": row.integer("burst_requests", BURST_REQUESTS)
         if kind == BURST
-        else integer(row, "concurrency", 1),
+        else row.integer("concurrency", 1),
     }
     load = ServingLoad.of(
-        built(Serving, stated(row, Serving, leave=("engine", "requests_per_s")) | counts)
+        built(Serving, row.stated(Serving, leave=("engine", "requests_per_s")) | counts)
     )
-    if cell(row, "cached_tokens"):
-        cached = min(integer(row, "cached_tokens", 1), counts["input_tokens"] - 1)
+    if row.cell("cached_tokens"):
+        cached = min(row.integer("cached_tokens", 1), counts["input_tokens"] - 1)
         load = replace(load, cached_tokens=np.array([float(cached)]))
-    if cell(row, "lengths") and kind != BURST:
+    if row.cell("lengths") and kind != BURST:
         load = replace(load, prompt_scv=np.zeros(1))
     if kind not in (SATURATED, BURST):
         return load
@@ -301,7 +292,7 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
     # The run ran, so the expected memory counts, not its upper bound.
     held = float(serving_capacity(deployment.served, load, layout, *memory).expected_concurrency[0])
     if held < 1:
-        raise refusal("row_without_room", value=cell(row, "accelerator"))
+        raise refusal("row_without_room", value=row.cell("accelerator"))
     if kind == BURST:
         return load
     return replace(load, concurrency=np.array([min(held, float(UNLIMITED))]))
@@ -309,7 +300,7 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
 
 def _tokens(row: Row, column: str) -> int:
     """Return a length; 0 for the prompt of bare generation and the answer of bare prefill."""
-    return 1 if number(row, column) == 0 else integer(row, column, 1)
+    return 1 if row.number(column) == 0 else row.integer(column, 1)
 
 
 def benchmark_times(

@@ -10,10 +10,9 @@ from typing import Final
 
 from pydantic import Field
 
-from advisor.calibration.tables.reading import Row, cell, choice, number
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.calibration.tables.reading import Row
+from advisor.errors import refusal
+from advisor.foundation.noun import Noun, shipped
 from advisor.nouns.precision import GGUF_ENGINE, KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 
 GGUF: Final = "gguf_"
@@ -27,9 +26,9 @@ AS_GGUF: Final = {"mxfp4": "gguf_mxfp4_moe"}
 
 def cache_bytes(row: Row) -> float:
     """Return the bytes of one cached element from ``kv_cache_format`` or ``kv_precision``."""
-    if cell(row, "kv_cache_format"):
-        return choice(row, "kv_cache_format", KV_CACHE_FORMATS)
-    return choice(row, "kv_precision", table_words().cache_bytes)
+    if row.cell("kv_cache_format"):
+        return row.choice("kv_cache_format", KV_CACHE_FORMATS)
+    return row.choice("kv_precision", table_words().cache_bytes)
 
 
 def weight_format(row: Row) -> WeightFormat:
@@ -37,26 +36,26 @@ def weight_format(row: Row) -> WeightFormat:
 
     Raises InputError if the format is unknown and the row states no bits per parameter.
     """
-    if cell(row, "weight_format"):
-        return choice(row, "weight_format", WEIGHT_FORMATS)
-    name = cell(row, "weight_precision").lower()
-    if cell(row, "engine") in GGUF_READERS:
+    if row.cell("weight_format"):
+        return row.choice("weight_format", WEIGHT_FORMATS)
+    name = row.cell("weight_precision").lower()
+    if row.cell("engine") in GGUF_READERS:
         name = AS_GGUF.get(name, name)
     known = table_words().weight_formats.get(
         name, name.removeprefix(GGUF) if name.startswith(GGUF) else ""
     )
     if known in WEIGHT_FORMATS:
         return WEIGHT_FORMATS[known]
-    bits = number(row, "weight_bits_per_parameter")
+    bits = row.number("weight_bits_per_parameter")
     if bits is None and name.startswith("exl2_"):
-        bits = number({"bits": name.removeprefix("exl2_")}, "bits")
+        bits = Row({"bits": name.removeprefix("exl2_")}).number("bits")
     if bits is None or bits <= 0:
         raise refusal(
             "row_of_unknown_format",
             value=name,
             allowed=(*table_words().weight_formats, f"{GGUF}q4_k_m and the like"),
         )
-    common = number(row, "common_bits_per_parameter")
+    common = row.number("common_bits_per_parameter")
     return WeightFormat(
         name=name,
         title=name,
@@ -91,14 +90,14 @@ class Rule(Noun):
     def fits(self, row: Row) -> bool:
         """Whether the rule applies to this row."""
         return (
-            all(cell(row, column).lower() in words for column, words in self.when.items())
+            all(row.cell(column).lower() in words for column, words in self.when.items())
             and all(_at_least(row, column, least) for column, least in self.least.items())
-            and all(part in cell(row, column).lower() for column, part in self.holds.items())
+            and all(part in row.cell(column).lower() for column, part in self.holds.items())
         )
 
     def words(self, row: Row) -> dict[str, str]:
         """Return the words for empty cells, by column."""
-        found = [re.search(pattern, cell(row, column)) for column, pattern in self.reads.items()]
+        found = [re.search(pattern, row.cell(column)) for column, pattern in self.reads.items()]
         return self.take | {
             name: word for each in found if each for name, word in each.groupdict().items()
         }
@@ -106,7 +105,7 @@ class Rule(Noun):
 
 def _at_least(row: Row, column: str, least: float) -> bool:
     try:
-        return float(cell(row, column)) >= least
+        return float(row.cell(column)) >= least
     except ValueError:
         # The reader of this column reports the unusable cell.
         return False
@@ -155,7 +154,7 @@ table_words = shipped("measurement_guesses.yaml", TableWords)
 """Returns the content of the file."""
 
 
-def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
+def filled(row: Row, table: str, *, unit: str = "") -> Row:
     """Return a row with its words translated and its empty cells filled.
 
     By column, and by field of a case if a column states one.
@@ -164,23 +163,23 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
     ``sample``.
     """
     guesses: Guesses = getattr(table_words(), table)
-    found = {column: _meaning(cell(row, column), words) for column, words in guesses.words.items()}
-    found = {**row, **found} | {column: word for column, word, _ in guessed(row, table, unit=unit)}
+    words = {name: _meaning(row.cell(name), words) for name, words in guesses.words.items()}
+    found = row | words | {column: word for column, word, _ in guessed(row, table, unit=unit)}
     for column, field in guesses.columns.items():
-        found[field] = cell(found, field) or cell(found, column)
+        found[field] = found.cell(field) or found.cell(column)
     return found
 
 
 def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str, Rule]]:
     """Yield the assumptions for a row: column, word and the rule with the reason."""
     guesses: Guesses = getattr(table_words(), table)
-    with_unit = {**row, "unit": unit}
+    with_unit = row | {"unit": unit}
     taken: set[str] = set()
     for rule in guesses.rules:
         if not rule.fits(with_unit):
             continue
         for column, word in rule.words(row).items():
-            empty = not cell(row, column) and not cell(row, guesses.columns.get(column, ""))
+            empty = not row.cell(column) and not row.cell(guesses.columns.get(column, ""))
             if column not in taken and (empty or column in rule.when):
                 taken.add(column)
                 yield column, word, rule

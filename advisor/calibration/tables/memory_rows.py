@@ -7,19 +7,7 @@ from advisor.architecture.table.model import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import table_words
-from advisor.calibration.tables.reading import (
-    Row,
-    built,
-    cell,
-    choice,
-    flag,
-    integer,
-    needed,
-    number,
-    positive,
-    stated,
-    unusable,
-)
+from advisor.calibration.tables.reading import Row, built
 from advisor.calibration.tables.training_rows import ADAPTER_FORMATS, KEPT_GRADIENTS
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.sample import SIZES
@@ -65,9 +53,9 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
     ``row``: a row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
     """
-    measured = positive(row, "peak_total")
+    measured = row.positive("peak_total")
     if measured is None:
-        raise unusable("the row has no peak_total", row, "peak_total", "bytes", "Fill the cell.")
+        raise row.unusable("the row has no peak_total", "peak_total", "bytes", "Fill the cell.")
     kind, layout, memory = predicted_tensors(row, engine)
     interval = engine.calibration.intervals[TENSORS[kind]]
     recompute = "recompute=full" if layout.recompute is Recompute.FULL else "recompute=none"
@@ -84,14 +72,14 @@ def predict_image_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
     As :func:`predict_memory_row`; ``attn`` is read too, if stated.
     """
-    names = (cell(row, name) for name in ("model", "batch", "px", "mode"))
+    names = (row.cell(name) for name in ("model", "batch", "px", "mode"))
     known = {
-        "id": cell(row, "id") or "-".join(names),
-        "seq_len": cell(row, "px"),
-        "micro_batch": cell(row, "batch"),
-        "attn_request": cell(row, "attn"),
+        "id": row.cell("id") or "-".join(names),
+        "seq_len": row.cell("px"),
+        "micro_batch": row.cell("batch"),
+        "attn_request": row.cell("attn"),
     }
-    return predict_memory_row({**row, **known}, engine)
+    return predict_memory_row(row | known, engine)
 
 
 def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, TrainingMemory]:
@@ -112,19 +100,19 @@ def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, Tr
 
 def _layout(row: Row) -> tuple[str, ParallelLayout]:
     """Return the method of the row's table, and its layout."""
-    micro_batch = needed(row, "micro_batch")
-    recompute = Recompute.FULL if flag(row, "ckpt") else Recompute.NONE
+    micro_batch = row.needed("micro_batch")
+    recompute = Recompute.FULL if row.flag("ckpt") else Recompute.NONE
     data = tensor = 1
     kind, sharding, sequence_parallel = "one card", Sharding.DDP, True
     if "reshard" in row:
         kind, sharding = "FSDP", Sharding(_meant(row, "reshard"))
         data = _shard_group(row)
     elif "bucket_view" in row:
-        kind, data = "DDP", needed(row, "world")
+        kind, data = "DDP", row.needed("world")
     elif "tp" in row:
-        kind, tensor, data = "tensor parallel", needed(row, "tp"), integer(row, "fsdp", 1)
+        kind, tensor, data = "tensor parallel", row.needed("tp"), row.integer("fsdp", 1)
         sharding = Sharding.ZERO3 if data > 1 else Sharding.DDP
-        sequence_parallel = flag(row, "seq_parallel")
+        sequence_parallel = row.flag("seq_parallel")
     elif "base" in row:
         kind = "QLoRA" if _meant(row, "base") == FineTuningMethod.QLORA else "LoRA"
     columns = {
@@ -135,21 +123,21 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         "recompute": recompute,
         "sequence_parallel": sequence_parallel,
     }
-    return kind, built(ParallelLayout, columns | stated(row, ParallelLayout))
+    return kind, built(ParallelLayout, columns | row.stated(ParallelLayout))
 
 
 def _meant(row: Row, column: str, **others: str) -> str:
     """Return the meaning of a cell's word."""
-    return choice(row, column, {**table_words().memory[column], **others})
+    return row.choice(column, {**table_words().memory[column], **others})
 
 
 def _shard_group(row: Row) -> int:
     """Ranks that share one copy: the world, or the second dimension of a mesh like ``8x8``."""
-    mesh = cell(row, "mesh")
+    mesh = row.cell("mesh")
     if "x" not in mesh:
-        return needed(row, "world")
+        return row.needed("world")
     shards = mesh.rpartition("x")[2]
-    return integer({"mesh": shards}, "mesh", 1)
+    return Row({"mesh": shards}).integer("mesh", 1)
 
 
 def predicted_run(row: Row, engine: Engine) -> TrainingRun:
@@ -157,55 +145,55 @@ def predicted_run(row: Row, engine: Engine) -> TrainingRun:
     layout = _layout(row)[1]
     architecture = engine.architecture(row)
     frozen = "base" in row
-    mode = cell(row, "mode")
+    mode = row.cell("mode")
     recipe = "bf16_mixed" if frozen else _meant(row, "mode")
     # The table's own columns come first; fields of a case replace them.
-    case = built(Pretraining, stated(row, Pretraining, leave=("optimizer", *SIZES)))
+    case = built(Pretraining, row.stated(Pretraining, leave=("optimizer", *SIZES)))
     recipe = case.precision or recipe
     method = FineTuningMethod(_meant(row, "base")) if frozen else None
-    optimizer = cell(row, "optimizer")
+    optimizer = row.cell("optimizer")
     switches = MemorySwitches(
         foreach_optimizer=optimizer.endswith("foreach"),
-        gradient_bucket_view=flag(row, "bucket_view"),
+        gradient_bucket_view=row.flag("bucket_view"),
         reduce_format=case.reduce_format or table_words().memory["reduced"].get(mode),
         gradient_sync=case.gradient_sync,
-        kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
+        kept_gradients=row.choice("zero_grad", KEPT_GRADIENTS),
         gathered_logits=_meant(row, "loss") == GATHERED,
         ends_apart=_meant(row, "wrap") == "apart" if "wrap" in row else layout.tensor > 1,
     )
     if frozen:
         switches = replace(
             switches,
-            adapter_format=choice(row, "adapter", ADAPTER_FORMATS),
+            adapter_format=row.choice("adapter", ADAPTER_FORMATS),
             adapter_autocast=mode == "autocast",
-            adapter_dropout=bool(number(row, "dropout")),
-            base_raised=cell(row, "base") == "nf4_prep",
+            adapter_dropout=bool(row.number("dropout")),
+            base_raised=row.cell("base") == "nf4_prep",
         )
     return TrainingRun(
         architecture=architecture,
         tokens=1.0,
-        sequence_length=needed(row, "seq_len") if architecture.unit is Unit.TOKEN else 1,
+        sequence_length=row.needed("seq_len") if architecture.unit is Unit.TOKEN else 1,
         global_batch=layout.micro_batch * layout.data,
         recipe=GATHERED_BF16 if recipe == GATHERED else RECIPES[recipe],
         optimizer=Optimizer(
             _meant(row, "optimizer", **{one.value: one.value for one in Optimizer})
         ),
         attention=case.attention
-        if cell(row, "attention")
+        if row.cell("attention")
         else AttentionKernel(_meant(row, "attn_request")),
         software=case.software or "huggingface",
         cross_entropy=case.cross_entropy,
         method=method,
-        lora_rank=needed(row, "rank") if frozen else 0,
+        lora_rank=row.needed("rank") if frozen else 0,
         lora_targets=_targets(row) if frozen else (),
         switches=switches,
     )
 
 
 def _targets(row: Row) -> tuple[str, ...]:
-    words = [word.strip().removesuffix("_proj") for word in cell(row, "targets").split(",")]
+    words = [word.strip().removesuffix("_proj") for word in row.cell("targets").split(",")]
     if words in (["all"], [""]):
         return LORA_TARGETS
     for word in words:
-        choice({"targets": word}, "targets", dict.fromkeys(LORA_TARGETS, True))
+        Row({"targets": word}).choice("targets", dict.fromkeys(LORA_TARGETS, True))
     return tuple(words)

@@ -10,24 +10,136 @@ from typing import TypeVar, get_origin
 
 from pydantic import ValidationError
 
-from advisor.errors import InputError
-from advisor.foundation.data_records import LARGEST, read_cells, shipped
+from advisor.errors import InputError, refusal
 from advisor.foundation.files.reading import read_file
 from advisor.foundation.names import visible
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import LARGEST, Noun, read_cells, shipped
 from advisor.foundation.resources import data_path
 
 MEASUREMENTS = "measurements"
 MAX_TABLE_BYTES = 5_000_000
 MAX_COLUMNS = 500
 MAX_CELLS = 500_000
-Row = Mapping[str, str]
 Release = tuple[int, int]
 """Of a program: 0.41 is (0, 41)."""
 
 
-def read_table(path: Path) -> list[dict[str, str]]:
+Choice = TypeVar("Choice")
+
+
+class Row(dict[str, str]):
+    """One row of a table: its cells by column."""
+
+    def __or__(self, cells: Mapping[str, str]) -> "Row":  # type: ignore[override]
+        """Return the row with other cells."""
+        return Row({**self, **cells})
+
+    def cell(self, column: str) -> str:
+        """Return a cell's text, printable, without spaces around it; empty without the column."""
+        return visible((self.get(column) or "").strip())
+
+    def number(self, column: str) -> float | None:
+        """Return a cell as a number, or None if it is empty or missing.
+
+        Raises InputError if the cell holds anything but a finite number.
+        """
+        text = self.cell(column)
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.inf
+        if not math.isfinite(value) or abs(value) > LARGEST:
+            allowed = f"a finite number up to {LARGEST:.0e}, or nothing"
+            raise self.unusable(f"{column} is no usable number", column, allowed)
+        return value
+
+    def positive(self, column: str) -> float | None:
+        """Return :func:`number` above zero, otherwise None."""
+        value = self.number(column)
+        return value if value is not None and value > 0 else None
+
+    def unusable(
+        self, what: str, column: str, allowed: str, remedy: str = "Correct the cell."
+    ) -> InputError:
+        """Return the error of a row's cell."""
+        text = self.cell(column) or None
+        return InputError(what, value=text, allowed=allowed, remedy=remedy, field=column)
+
+    def unpredicted(self, quantities: Collection[str]) -> InputError:
+        """Return the error of a row that measured none of the predicted quantities."""
+        what = "the row has no measured quantity that the engine predicts"
+        return self.unusable(what, "primary_quantity", ", ".join(quantities), "Leave the row out.")
+
+    def integer(self, column: str, default: int) -> int:
+        """Return a cell as a whole number of at least one, or ``default`` if it is empty.
+
+        Raises InputError if the cell holds anything else.
+        """
+        value = self.number(column)
+        if value is None:
+            return default
+        if value < 1 or value != int(value):
+            allowed = "a whole number of 1 or more, or nothing"
+            raise self.unusable(f"{column} is no count", column, allowed)
+        return int(value)
+
+    def needed(self, column: str) -> int:
+        """Return a whole number that the row must have.
+
+        Raises InputError if the cell is empty or not a count.
+        """
+        value = self.integer(column, 0)
+        if not value:
+            allowed = "a whole number of 1 or more"
+            raise self.unusable(f"the row has no {column}", column, allowed, "Fill the cell.")
+        return value
+
+    def flag(self, column: str) -> bool:
+        """Return whether a cell holds 1."""
+        return self.number(column) == 1.0
+
+    def release(self, column: str, default: Release) -> Release:
+        """Return the release of a program, e.g. 0.41; ``default`` if the cell is empty.
+
+        Raises InputError if the cell does not begin with two numbers and a point between them.
+        """
+        text = self.cell(column)
+        found = re.match(r"(\d{1,6})\.(\d{1,6})", text)
+        if text and not found:
+            allowed = "a release such as 0.41, or nothing"
+            raise self.unusable(f"{column} is no release", column, allowed)
+        return (int(found[1]), int(found[2])) if found else default
+
+    def choice(self, column: str, options: Mapping[str, Choice]) -> Choice:
+        """Return the meaning of a cell's word.
+
+        Raises InputError if the word is not among ``options``.
+        """
+        text = self.cell(column).lower()
+        if text not in options:
+            allowed = ", ".join(name or "nothing" for name in options)
+            remedy = "Use one of the allowed words."
+            raise self.unusable(f"unknown {column}", column, allowed, remedy)
+        return options[text]
+
+    def stated(self, noun: type[Noun], *, leave: Collection[str] = ()) -> dict[str, object]:
+        """Return the fields of a noun that the row states in columns of their names.
+
+        ``noun``: e.g. ``Pretraining`` or ``ParallelLayout``. ``leave``: fields that the table
+        states in another way.
+        """
+        found: dict[str, object] = {}
+        for name, field in noun.model_fields.items():
+            # The `kind` of a table has another meaning.
+            if (text := self.cell(name).lower()) and name != "kind" and name not in leave:
+                listed = get_origin(field.annotation) is tuple
+                found[name] = re.split(r"[,;\s]+", text) if listed else text
+        return found
+
+
+def read_table(path: Path) -> list[Row]:
     """Read a CSV file of measurements.
 
     Raises InputError if the file is missing, too large, not UTF-8, or has no header.
@@ -66,17 +178,17 @@ measurement_tables = shipped("measurement_tables.yaml", MeasurementTables)
 """Returns the headings of the shipped tables, and their kinds of work in words."""
 
 
-def shipped_rows(name: str) -> list[dict[str, str]]:
+def shipped_rows(name: str) -> list[Row]:
     """Read a table of measurements that ships.
 
     ``name``: file name in ``data/measurements``, with or without its ending. Raises CatalogError
     if the table is broken or two rows have one id, ResourceError if the folder is missing.
     """
     path = data_path(MEASUREMENTS) / f"{name.removesuffix('.csv')}.csv"
-    return read_cells(path, key=("id",))
+    return [Row(row) for row in read_cells(path, key=("id",))]
 
 
-def _rows(text: str, remedy: str) -> list[dict[str, str]]:
+def _rows(text: str, remedy: str) -> list[Row]:
     """Return the rows of a table; refuse too many cells before they fill the memory."""
     reader = csv.DictReader(StringIO(text, newline=""))
     columns = len(reader.fieldnames or ())
@@ -85,133 +197,16 @@ def _rows(text: str, remedy: str) -> list[dict[str, str]]:
     # Few commas are inside quotes; without quotes, a line is a row.
     lines = 0 if '"' in text else text.count("\n")
     cells = max(text.count(","), lines * columns)
-    rows: list[dict[str, str]] = []
+    rows: list[Row] = []
     while cells <= MAX_CELLS:
         row = next(reader, None)
         if row is None:
             return rows
-        rows.append(row)
+        rows.append(Row(row))
         cells = max(cells, len(rows) * columns)
     raise refusal(
         "table_too_large", value=f"more than {MAX_CELLS:,}", most=MAX_CELLS, remedy=remedy
     )
-
-
-def cell(row: Row, column: str) -> str:
-    """Return a cell's text, printable and without surrounding spaces; empty without the column."""
-    return visible((row.get(column) or "").strip())
-
-
-def number(row: Row, column: str) -> float | None:
-    """Return a cell as a number, or None if it is empty or missing.
-
-    Raises InputError if the cell holds anything but a finite number.
-    """
-    text = cell(row, column)
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.inf
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        allowed = f"a finite number up to {LARGEST:.0e}, or nothing"
-        raise unusable(f"{column} is no usable number", row, column, allowed)
-    return value
-
-
-def positive(row: Row, column: str) -> float | None:
-    """Return :func:`number` above zero, otherwise None."""
-    value = number(row, column)
-    return value if value is not None and value > 0 else None
-
-
-def unusable(
-    what: str, row: Row, column: str, allowed: str, remedy: str = "Correct the cell."
-) -> InputError:
-    """Return the error of a row's cell."""
-    text = cell(row, column) or None
-    return InputError(what, value=text, allowed=allowed, remedy=remedy, field=column)
-
-
-def unpredicted(row: Row, quantities: Collection[str]) -> InputError:
-    """Return the error of a row that measured none of the predicted quantities."""
-    what = "the row has no measured quantity that the engine predicts"
-    return unusable(what, row, "primary_quantity", ", ".join(quantities), "Leave the row out.")
-
-
-def integer(row: Row, column: str, default: int) -> int:
-    """Return a cell as a whole number of at least one, or ``default`` if it is empty.
-
-    Raises InputError if the cell holds anything else.
-    """
-    value = number(row, column)
-    if value is None:
-        return default
-    if value < 1 or value != int(value):
-        allowed = "a whole number of 1 or more, or nothing"
-        raise unusable(f"{column} is no count", row, column, allowed)
-    return int(value)
-
-
-def needed(row: Row, column: str) -> int:
-    """Return a whole number that the row must have.
-
-    Raises InputError if the cell is empty or not a count.
-    """
-    value = integer(row, column, 0)
-    if not value:
-        allowed = "a whole number of 1 or more"
-        raise unusable(f"the row has no {column}", row, column, allowed, "Fill the cell.")
-    return value
-
-
-def flag(row: Row, column: str) -> bool:
-    """Return whether a cell holds 1."""
-    return number(row, column) == 1.0
-
-
-def release(row: Row, column: str, default: Release) -> Release:
-    """Return the release of a program, e.g. 0.41; ``default`` if the cell is empty.
-
-    Raises InputError if the cell does not begin with two numbers and a point between them.
-    """
-    text = cell(row, column)
-    found = re.match(r"(\d{1,6})\.(\d{1,6})", text)
-    if text and not found:
-        allowed = "a release such as 0.41, or nothing"
-        raise unusable(f"{column} is no release", row, column, allowed)
-    return (int(found[1]), int(found[2])) if found else default
-
-
-Choice = TypeVar("Choice")
-
-
-def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
-    """Return the meaning of a cell's word.
-
-    Raises InputError if the word is not among ``options``.
-    """
-    text = cell(row, column).lower()
-    if text not in options:
-        allowed = ", ".join(name or "nothing" for name in options)
-        raise unusable(f"unknown {column}", row, column, allowed, "Use one of the allowed words.")
-    return options[text]
-
-
-def stated(row: Row, noun: type[Noun], *, leave: Collection[str] = ()) -> dict[str, object]:
-    """Return the fields of a noun that the row states in columns of their names.
-
-    ``noun``: e.g. ``Pretraining`` or ``ParallelLayout``. ``leave``: fields that the table states in
-    another way.
-    """
-    found: dict[str, object] = {}
-    for name, field in noun.model_fields.items():
-        # The `kind` of a table has another meaning.
-        if (text := cell(row, name).lower()) and name != "kind" and name not in leave:
-            listed = get_origin(field.annotation) is tuple
-            found[name] = re.split(r"[,;\s]+", text) if listed else text
-    return found
 
 
 Built = TypeVar("Built", bound=Noun)

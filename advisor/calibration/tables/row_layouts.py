@@ -6,13 +6,13 @@ from math import gcd
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
+from advisor.calibration.tables.reading import Row, built
 from advisor.catalog.nodes import node_for
+from advisor.errors import refusal
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import training_time
-from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunks
 from advisor.nouns.software.efficiency import Calibration
@@ -37,20 +37,20 @@ OPEN = (
 
 
 def settled_layout(
-    row: dict[str, str], run: TrainingRun, accelerator: Accelerator, calibration: Calibration
+    row: Row, run: TrainingRun, accelerator: Accelerator, calibration: Calibration
 ) -> ParallelLayout:
     """Fill a table's open settings like its authors would.
 
     The least recomputation that fits, and with it the largest micro-batch: no gradient
     accumulation unless it is stated. A pipeline gets single sequences.
     """
-    words = (cell(row, "recompute") or Recompute.NONE.value).split(";")
-    if cell(row, "tensor") == FASTEST:
+    words = (row.cell("recompute") or Recompute.NONE.value).split(";")
+    if row.cell("tensor") == FASTEST:
         return _fastest(row, run, accelerator, calibration)
-    policies = [choice({"recompute": word}, "recompute", RECOMPUTES) for word in words]
+    policies = [Row({"recompute": word}).choice("recompute", RECOMPUTES) for word in words]
     layout = _told(row, run.architecture, policies[0])
     micro_batches = [layout.micro_batch]
-    if not cell(row, "micro_batch") and layout.pipeline == 1:
+    if not row.cell("micro_batch") and layout.pipeline == 1:
         rank = max(1, run.global_batch // layout.data)
         micro_batches = [rank // parts for parts in range(1, rank + 1) if rank % parts == 0]
     *smaller, last = (
@@ -65,10 +65,10 @@ def settled_layout(
 
 
 def _fastest(
-    row: dict[str, str], run: TrainingRun, accelerator: Accelerator, calibration: Calibration
+    row: Row, run: TrainingRun, accelerator: Accelerator, calibration: Calibration
 ) -> ParallelLayout:
     """Return the fastest layout that fits, for rows whose makers tuned one and told none."""
-    count, batch = integer(row, "num_accelerators", 1), run.global_batch
+    count, batch = row.integer("num_accelerators", 1), run.global_batch
     fitting: list[ParallelLayout] = []
     for tensor, pipeline, sharding in product((1, 2, 4, 8), (1, 2, 4, 8, 16), ("zero1", "zero3")):
         cut = tensor * pipeline
@@ -91,24 +91,24 @@ def _fastest(
 
 def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> ParallelLayout:
     """Return the layout that a filled row states."""
-    count = integer(row, "num_accelerators", 1)
-    pipeline = integer(row, "pipeline", 1)
-    context = integer(row, "context", 1)
-    batch = integer(row, "global_batch", count)
+    count = row.integer("num_accelerators", 1)
+    pipeline = row.integer("pipeline", 1)
+    context = row.integer("context", 1)
+    batch = row.integer("global_batch", count)
     # If the table leaves the degree open, there are at most as many ranks as sequences of a batch.
-    tensor = integer(row, "tensor", min(8, max(1, -(-count // batch))))
-    data = integer(row, "data", max(1, count // (tensor * pipeline * context)))
+    tensor = row.integer("tensor", min(8, max(1, -(-count // batch))))
+    data = row.integer("data", max(1, count // (tensor * pipeline * context)))
     if count != data * tensor * pipeline * context:
         raise refusal("row_layout_uneven", value=f"{count} / {tensor * pipeline * context}")
-    micro_batch = integer(row, "micro_batch", 1)
+    micro_batch = row.integer("micro_batch", 1)
     if pipeline > 1 and micro_batch * data >= batch:
         # A pipeline gets one part per stage: the row states the batch of a rank.
         micro_batch = max(1, batch // data // pipeline)
-    expert = gcd(integer(row, "expert", 1), data * context)
-    schedule = cell(row, "schedule") or Schedule.PLAIN
+    expert = gcd(row.integer("expert", 1), data * context)
+    schedule = row.cell("schedule") or Schedule.PLAIN
     return built(
         ParallelLayout,
-        stated(row, ParallelLayout, leave=OPEN)
+        row.stated(ParallelLayout, leave=OPEN)
         | {
             "data": data,
             "tensor": tensor,
@@ -130,23 +130,23 @@ def _virtual_stages(row: Row, architecture: ModelArchitecture, pipeline: int) ->
     """Return the chunks of a stage: the stated number, or as many as the layers allow."""
     if pipeline == 1:
         return 1
-    if cell(row, "virtual_stages") == MOST:
+    if row.cell("virtual_stages") == MOST:
         return most_chunks(
             layers=architecture.num_hidden_layers,
             parts=architecture.pipeline_parts,
             pipeline=pipeline,
         )
-    return integer(row, "virtual_stages", 1)
+    return row.integer("virtual_stages", 1)
 
 
 def row_node(row: Row, standard: Node) -> Node:
     """Return the accelerator's standard node with the row's number of accelerators."""
-    count = integer(row, "accelerators_per_node", standard.accelerators)
-    total = integer(row, "num_accelerators", 1)
+    count = row.integer("accelerators_per_node", standard.accelerators)
+    total = row.integer("num_accelerators", 1)
     network = standard.inter_bytes_per_s
     if network is None and total > count:
         count = total
-    launch_us = number(row, "host_launch_us")
+    launch_us = row.number("host_launch_us")
     return standard.changed(
         accelerators=max(1, count), launch_s=None if launch_us is None else launch_us * 1e-6
     )

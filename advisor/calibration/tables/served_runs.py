@@ -20,7 +20,7 @@ from advisor.calibration.tables.deployments import (
     row_load,
     row_node,
 )
-from advisor.calibration.tables.reading import Row, cell, positive, shipped_rows
+from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.calibration.tables.serving_rows import FIRST, LATENCY, TOKEN, WHOLE, measures
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -33,7 +33,7 @@ from advisor.foundation.units import MILLISECOND
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.software.generations import generations
+from advisor.nouns.software.kernels import generations
 
 TABLES: Final = (
     "serving_runs.csv",
@@ -141,7 +141,7 @@ def read_packs(
     together = defaultdict(list)
     wanted = set(kinds)
     for row in rows:
-        if row_kind(row) not in wanted or (name and cell(row, "engine") not in written):
+        if row_kind(row) not in wanted or (name and row.cell("engine") not in written):
             continue
         try:
             deployment = row_deployment(row, engine)
@@ -156,7 +156,7 @@ def read_packs(
             deployment.percentile,
             deployment.in_step,
             row_kind(row),
-            cell(row, "architecture_key") or cell(row, "model"),
+            row.cell("architecture_key") or row.cell("model"),
             served.weight_format,
             float(served.cache_bytes[0]),
         )
@@ -184,14 +184,14 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
         load=ServingLoad.joined([load for *_, load in found]),
         readings=tuple(
             Reading(
-                id=cell(row, "id"),
-                source=origin(cell(row, "source")),
+                id=row.cell("id"),
+                source=origin(row.cell("source")),
                 group=row_group(row),
                 quantity=quantity,
                 measured_s=seconds,
                 row=index,
-                excluded=cell(row, "excluded_from_fit"),
-                doubtful=cell(row, "doubtful"),
+                excluded=row.cell("excluded_from_fit"),
+                doubtful=row.cell("doubtful"),
             )
             for index, (row, _, load) in enumerate(found)
             for quantity, seconds in measured_s(row, load).items()
@@ -204,7 +204,7 @@ def measured_s(row: Row, load: ServingLoad) -> Mapping[str, float]:
     measured = {
         name: value
         for column in ("primary_quantity", "secondary_quantity")
-        if (value := positive(row, name := cell(row, column)))
+        if (value := row.positive(name := row.cell(column)))
     }
     return {
         what: tokens / measured[quantity] if tokens else measured[quantity] * MILLISECOND

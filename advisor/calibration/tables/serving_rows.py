@@ -26,18 +26,9 @@ from advisor.calibration.tables.deployments import (
     row_load,
 )
 from advisor.calibration.tables.guesses import weight_format
-from advisor.calibration.tables.reading import (
-    Row,
-    built,
-    cell,
-    choice,
-    integer,
-    positive,
-    stated,
-    unpredicted,
-    unusable,
-)
+from advisor.calibration.tables.reading import Row, built
 from advisor.catalog.nodes import node_for
+from advisor.errors import refusal
 from advisor.estimate.batch.forward import batch_interval, batch_times, image_kernels
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format
@@ -47,7 +38,6 @@ from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.queue import queued
 from advisor.foundation.quantities import Range
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -72,24 +62,24 @@ def predict_image_rate_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Raises InputError if the row has no measured rate, the network takes no images, or a cell is
     unusable.
     """
-    measured = positive(row, QUANTITY)
+    measured = row.positive(QUANTITY)
     if measured is None:
         what, remedy = f"the row has no {QUANTITY}", "Leave the row out."
-        raise unusable(what, row, QUANTITY, "images per second", remedy)
+        raise row.unusable(what, QUANTITY, "images per second", remedy)
     architecture = engine.architecture(row)
     if architecture.unit is not Unit.IMAGE:
         raise refusal("row_without_images", value=architecture.name)
-    stack = choice(row, "software", known_stacks())
+    stack = row.choice("software", known_stacks())
     kind = "eager" if stack.eager else "compiled"
-    tool = known_tools().get(cell(row, "engine"))
+    tool = known_tools().get(row.cell("engine"))
     calibration = engine.calibration.under(tool.engine if tool else None)
     if image_kernels(architecture, weight_format(row), calibration):
         kind = "fused"
     return [
         scored(
             *(row, QUANTITY, measured, _image_rate(row, engine, calibration, stack.name)),
-            regime=f"{cell(row, 'kind')}|{kind}",
-            group=" | ".join(cell(row, part) for part in ("model", "accelerator", "engine")),
+            regime=f"{row.cell('kind')}|{kind}",
+            group=" | ".join(row.cell(part) for part in ("model", "accelerator", "engine")),
         )
     ]
 
@@ -99,10 +89,10 @@ def _image_rate(row: Row, engine: Engine, calibration: Calibration, stack: str) 
     architecture, accelerator = engine.architecture(row), engine.accelerator(row)
     stored = weight_format(row)
     kernels, known = calibration.kernels_for(accelerator)
-    batch = {"concurrency": integer(row, "concurrency", 1)}
-    workload = built(Serving, stated(row, Serving, leave=(*SIZES, "engine")) | batch)
+    batch = {"concurrency": row.integer("concurrency", 1)}
+    workload = built(Serving, row.stated(Serving, leave=(*SIZES, "engine")) | batch)
     candidates = Candidates.of(
-        [ParallelLayout(data=integer(row, "num_accelerators", 1))],
+        [ParallelLayout(data=row.integer("num_accelerators", 1))],
         accelerator,
         node_for(accelerator, None),
         kernels,
@@ -141,16 +131,16 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Its primary quantity and, if it has one, its secondary, in the column's unit. Raises InputError
     if the row's model cannot be served or does not fit its card, or if a cell is unusable.
     """
-    if cell(row, "kind") in IMAGE_KINDS:
+    if row.cell("kind") in IMAGE_KINDS:
         return predict_image_rate_row(row, engine)
-    choice(row, "kind", dict(zip(KINDS, KINDS, strict=True)))
+    row.choice("kind", dict(zip(KINDS, KINDS, strict=True)))
     kind = row_kind(row)
-    names = [cell(row, "primary_quantity"), cell(row, "secondary_quantity")]
+    names = [row.cell("primary_quantity"), row.cell("secondary_quantity")]
     wanted = [
-        (name, value) for name in names if name in QUANTITIES and (value := positive(row, name))
+        (name, value) for name in names if name in QUANTITIES and (value := row.positive(name))
     ]
     if not wanted:
-        raise unpredicted(row, QUANTITIES)
+        raise row.unpredicted(QUANTITIES)
     deployment = row_deployment(row, engine)
     if kind == ARRIVING:
         load, times = arrived(row, deployment, engine)
@@ -158,13 +148,13 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
         load = row_load(row, kind, deployment, engine)
         times = benchmark_times(deployment, load, engine.calibration, kind)
     if not np.isfinite(times.whole_s[0]):
-        raise refusal("row_without_link", value=cell(row, "accelerator"))
+        raise refusal("row_without_link", value=row.cell("accelerator"))
     found = _quantities(load, times, deployment, engine, kind)
     routing = "experts" if deployment.routed else "dense"
     return [
         scored(
             *(row, name, value, found[name]),
-            regime=f"{kind}|{cell(row, 'engine')}|{routing}",
+            regime=f"{kind}|{row.cell('engine')}|{routing}",
             group=row_group(row),
         )
         for name, value in wanted
@@ -248,8 +238,8 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
     """
     workload = built(
         Serving,
-        stated(row, Serving, leave=("engine", "concurrency"))
-        | {"arrivals": ARRIVALS[cell(row, "arrival")]},
+        row.stated(Serving, leave=("engine", "concurrency"))
+        | {"arrivals": ARRIVALS[row.cell("arrival")]},
     )
     assert workload.requests_per_s is not None
     interval = engine_interval(
@@ -262,15 +252,15 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
     curve = engine_curves(
         deployment.served, workload, deployment.candidates, engine.calibration, deployment.engine
     )
-    lasts_s = integer(row, "burst_requests", BURST_REQUESTS) / workload.requests_per_s
+    lasts_s = row.integer("burst_requests", BURST_REQUESTS) / workload.requests_per_s
     arrivals = arrivals_of(workload, deployment.candidates.layout.data)
-    if cell(row, "lengths"):
+    if row.cell("lengths"):
         arrivals = replace(arrivals, prompt_scv=0.0)
     found = queued(curve, arrivals).strained(
         np.array([1.0, steps.low, steps.high]), lasts_s=lasts_s
     )
     at = deployment.percentile
-    token, first = found.latencies("mean" if at is None else cell(row, "percentile"))
+    token, first = found.latencies("mean" if at is None else row.cell("percentile"))
     whole = first + (workload.output_tokens - 1) * token
     load = ServingLoad.of(workload)
     served = workload.requests_per_s / np.maximum(found.load[:1], 1.0)

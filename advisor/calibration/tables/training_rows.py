@@ -6,30 +6,17 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.calibration.scoring.report import FitVerdict, ValidationRow, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.guesses import filled
-from advisor.calibration.tables.reading import (
-    Row,
-    built,
-    cell,
-    choice,
-    flag,
-    integer,
-    measurement_tables,
-    needed,
-    number,
-    positive,
-    release,
-    stated,
-)
+from advisor.calibration.tables.reading import Row, built, measurement_tables
 from advisor.calibration.tables.row_layouts import row_node, settled_layout
 from advisor.catalog.nodes import node_for
+from advisor.errors import refusal
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.sample import LOADING_FIELDS, SIZES
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import GUESSED_TIME, describe_time
 from advisor.estimate.training.run import TrainingRun, resolve_training
-from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Range
-from advisor.foundation.refusals import refusal
+from advisor.foundation.record import by_identity
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
@@ -77,7 +64,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     calibration = engine.calibration
     run, layout = settled_run(row, engine)
     node = row_node(row, node_for(accelerator, None))
-    quantity = cell(row, "primary_quantity")
+    quantity = row.cell("primary_quantity")
     found: list[tuple[str, Range]] = []
     if quantity in TIME_QUANTITIES:
         timed = timed_run(row, run)
@@ -92,7 +79,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
         per_s = {
             "tokens_per_s_per_accelerator": time.tokens_per_s_per_accelerator.scaled(
-                max(0.0, min(1.0, number(row, "counted_share") or 1.0))
+                max(0.0, min(1.0, row.number("counted_share") or 1.0))
             ),
             "samples_per_s": time.step_s.reciprocal(run.global_batch),
             "step_time_s": time.step_s,
@@ -100,21 +87,21 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
             "accelerator_hours": hours.scaled(layout.accelerators),
         }
         found.append((quantity, _widened(per_s[quantity], quantity, row, calibration)))
-    wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
-    outcome = cell(row, "outcome") or RAN
+    wants_memory = quantity == "peak_memory_gib" or row.flag("also_memory")
+    outcome = row.cell("outcome") or RAN
     if wants_memory and outcome == RAN:
         interval = row_interval(row, calibration)
         memory = describe_memory(run, layout, accelerator, calibration, interval)
-        counted = _counted_by_tool(memory, cell(row, "memory_basis"))
+        counted = _counted_by_tool(memory, row.cell("memory_basis"))
         found.append(("peak_memory_gib", counted.scaled(1 / GIB)))
     results = [
         scored(
             *(row, name, measured, predicted),
-            regime=cell(row, "regime"),
-            group=cell(row, "split_group"),
+            regime=row.cell("regime"),
+            group=row.cell("split_group"),
         )
         for name, predicted in found
-        if (measured := positive(row, name))
+        if (measured := row.positive(name))
     ]
     if not results and outcome not in OUTCOMES[1:]:
         raise refusal(
@@ -140,18 +127,18 @@ def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
     """Return a row's workload with the software of the timed run."""
     row = filled(row, "training", unit=run.unit.value)
     stacks = {"": run.software} | {name: name for name in known_stacks()}
-    return replace(run, software=choice(row, "timed_software", stacks))
+    return replace(run, software=row.choice("timed_software", stacks))
 
 
 def row_interval(row: Row, calibration: Calibration) -> Interval | None:
     """Return the interval of a row with guessed settings; None takes the run's own."""
-    guessed = set(cell(row, "flags").split(";")) & GUESSED
+    guessed = set(row.cell("flags").split(";")) & GUESSED
     return calibration.intervals["training_memory_guessed"] if guessed else None
 
 
 def guesses_settings(row: Row) -> bool:
     """Whether nobody published the settings of a row's run."""
-    return bool(set(cell(row, "flags").split(";")) & UNSTATED)
+    return bool(set(row.cell("flags").split(";")) & UNSTATED)
 
 
 def _widened(time: Range, quantity: str, row: Row, calibration: Calibration) -> Range:
@@ -185,46 +172,45 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
     run = resolve_training(workload, architecture, recipe_named(workload.precision or ""))
     if run.unit is Unit.TOKEN:
         # The published run shows that the model takes sequences of that length.
-        run = replace(run, sequence_length=needed(row, "sequence_length"))
+        run = replace(run, sequence_length=row.needed("sequence_length"))
     if not workload.model_fields_set & set(LOADING_FIELDS):
         # Published rates of image networks are rates of the step, unless the row states otherwise.
         run = replace(run, loading=None)
     switches = replace(
         run.switches,
-        flat_units=number(row, "fsdp_version") == 1,
-        kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
-        base_inputs_kept=release(row, "bitsandbytes_version", LEAN_BITSANDBYTES)
-        < LEAN_BITSANDBYTES,
-        adapter_dropout=bool(number(row, "adapter_dropout")),
-        adapter_format=choice(row, "adapter_format", ADAPTER_FORMATS),
-        shifted_logits=release(row, "transformers_version", UNSHIFTED) < UNSHIFTED,
-        gathered_logits=flag(row, "gathered_logits"),
-        unpacked_base=flag(row, "unpacked_base"),
-        update_in_backward=flag(row, "update_in_backward"),
-        trained_ends=flag(row, "trained_ends"),
-        fused_softmax=flag(row, "fused_softmax"),
-        widened_norms=flag(row, "widened_norms"),
-        portable_attention=flag(row, "portable_attention"),
-        channels_last=choice(row, "channels_last", CHANNELS_LAST),
-        answered_share=min(1.0, number(row, "answered_share") or 1.0),
-        layers_in_16_bits=min(integer(row, "layers_in_16_bits", 0), architecture.num_hidden_layers),
-        expert_capacity=max(1.0, number(row, "expert_capacity") or 1.0),
+        flat_units=row.number("fsdp_version") == 1,
+        kept_gradients=row.choice("zero_grad", KEPT_GRADIENTS),
+        base_inputs_kept=row.release("bitsandbytes_version", LEAN_BITSANDBYTES) < LEAN_BITSANDBYTES,
+        adapter_dropout=bool(row.number("adapter_dropout")),
+        adapter_format=row.choice("adapter_format", ADAPTER_FORMATS),
+        shifted_logits=row.release("transformers_version", UNSHIFTED) < UNSHIFTED,
+        gathered_logits=row.flag("gathered_logits"),
+        unpacked_base=row.flag("unpacked_base"),
+        update_in_backward=row.flag("update_in_backward"),
+        trained_ends=row.flag("trained_ends"),
+        fused_softmax=row.flag("fused_softmax"),
+        widened_norms=row.flag("widened_norms"),
+        portable_attention=row.flag("portable_attention"),
+        channels_last=row.choice("channels_last", CHANNELS_LAST),
+        answered_share=min(1.0, row.number("answered_share") or 1.0),
+        layers_in_16_bits=min(row.integer("layers_in_16_bits", 0), architecture.num_hidden_layers),
+        expert_capacity=max(1.0, row.number("expert_capacity") or 1.0),
     )
     return replace(run, switches=switches)
 
 
 def _workload(row: Row, unit: Unit) -> Training:
     """Return the workload of a case that a filled row describes."""
-    noun = WORK[choice(row, "workload", measurement_tables().work)]
-    count = integer(row, "num_accelerators", 1)
-    batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
+    noun = WORK[row.choice("workload", measurement_tables().work)]
+    count = row.integer("num_accelerators", 1)
+    batch = row.integer("global_batch", row.integer("micro_batch", 1) * count)
     # The network is built for the sizes of its input.
-    fields = {"optimizer": "adamw"} | stated(row, noun, leave=SIZES) | {"global_batch": batch}
+    fields = {"optimizer": "adamw"} | row.stated(noun, leave=SIZES) | {"global_batch": batch}
     if unit is Unit.TOKEN:
-        sequence = needed(row, "sequence_length")
-        amount = {"tokens": number(row, "total_tokens") or batch * sequence}
+        sequence = row.needed("sequence_length")
+        amount = {"tokens": row.number("total_tokens") or batch * sequence}
     else:
-        amount = {"samples": number(row, "total_samples") or batch}
+        amount = {"samples": row.number("total_samples") or batch}
     return built(noun, fields if {"tokens", "samples"} & set(fields) else fields | amount)
 
 
@@ -234,16 +220,16 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     None if the row states neither a memory nor that it ran out. Raises InputError if the engine has
     no builder for the row's model or work, or a cell is unusable.
     """
-    outcome = cell(row, "outcome") or RAN
-    states_outcome = number(row, "peak_memory_gib") is not None or outcome != RAN
-    if not states_outcome or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
+    outcome = row.cell("outcome") or RAN
+    states_outcome = row.number("peak_memory_gib") is not None or outcome != RAN
+    if not states_outcome or outcome not in OUTCOMES or ON_PAPER in row.cell("flags").split(";"):
         return None
     run, layout = settled_run(row, engine)
     interval = row_interval(row, engine.calibration)
     memory = describe_memory(run, layout, engine.accelerator(row), engine.calibration, interval)
     needed = memory.total_bytes.scaled(1 / GIB)
     return FitVerdict(
-        id=cell(row, "id"),
+        id=row.cell("id"),
         outcome=outcome,
         low_gib=needed.low,
         expected_gib=needed.expected,

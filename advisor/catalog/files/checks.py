@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from advisor.foundation.data_records import refuse
+from advisor.foundation.noun import refuse
 
 if TYPE_CHECKING:
     from advisor.catalog.files.rows import AcceleratorRecord, CatalogFile, OfferRecord

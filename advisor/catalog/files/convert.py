@@ -8,7 +8,7 @@ from typing import Any
 from advisor.catalog.economy import billing_of
 from advisor.catalog.files import rows
 from advisor.catalog.files.checks import USD
-from advisor.catalog.files.quotes import converted
+from advisor.catalog.files.rows import converted
 from advisor.catalog.records import Record
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP

@@ -7,8 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from advisor.catalog.live.download import json_at, opened
-from advisor.catalog.live.names import feeds
-from advisor.catalog.live.rows import Fetched, Machines, Row, row_of
+from advisor.catalog.live.rows import Fetched, Machines, Row, feeds, row_of
 from advisor.foundation.files.tables import csv_rows
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Offer

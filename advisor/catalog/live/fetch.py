@@ -15,8 +15,7 @@ from zipfile import ZipFile
 
 from advisor.catalog.live import clouds
 from advisor.catalog.live.download import BROKEN, Bounded, json_at, opened, reason
-from advisor.catalog.live.names import MARKETPLACES, PROVIDERS, TITLES, feeds
-from advisor.catalog.live.rows import Fetched, Machines, Row
+from advisor.catalog.live.rows import MARKETPLACES, PROVIDERS, TITLES, Fetched, Machines, Row, feeds
 from advisor.foundation.files.tables import csv_rows
 
 Progress = Callable[[float, str], None]

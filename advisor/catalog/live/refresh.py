@@ -12,15 +12,18 @@ from pydantic import ValidationError
 
 from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.live import cache, cache_file
+from advisor.catalog.live import cache_file, prices
 from advisor.catalog.live.clouds import addresses
 from advisor.catalog.live.download import BROKEN, json_at, reason
 from advisor.catalog.live.fetch import Progress, fetch
-from advisor.catalog.live.merge import newest_dates
-from advisor.catalog.live.names import TITLES, check_names
-from advisor.catalog.live.offers import convert
-from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
-from advisor.catalog.live.rows import Fetched
+from advisor.catalog.live.prices import (
+    LivePrices,
+    LiveProvider,
+    ProviderReport,
+    RefreshReport,
+    newest_dates,
+)
+from advisor.catalog.live.rows import TITLES, Fetched, check_names, convert
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 from advisor.nouns.hardware import Offer
@@ -130,7 +133,7 @@ def refresh_prices(
         reports.append(report)
     providers = tuple(item for _, item in sorted((before | lists).items()))
     hosted = models or (old.hosted if old else ())
-    cache.write_cache(path, LivePrices(fetched_at=now, providers=providers, hosted=hosted))
+    prices.write_cache(path, LivePrices(fetched_at=now, providers=providers, hosted=hosted))
     return RefreshReport(
         fetched_at=now, path=str(path), providers=tuple(reports), hosted=len(models)
     )
@@ -140,8 +143,8 @@ def prices_age_s(*, now: datetime | None = None) -> float:
     """Return the age of the live prices in use; infinite if there are none. [s]"""
     now = now or datetime.now(UTC)
     try:
-        live = cache.read_cache(cache_file(), now=now)
-    except cache.CacheRefusedError:
+        live = prices.read_cache(cache_file(), now=now)
+    except prices.CacheRefusedError:
         return math.inf
     return (now - live.fetched_at).total_seconds() if live else math.inf
 
@@ -169,13 +172,13 @@ def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
             remedy="Set the clock, then try again.",
         )
     try:
-        return cache.read_cache(path, now=now)
-    except cache.ClockError as wrong:
+        return prices.read_cache(path, now=now)
+    except prices.ClockError as wrong:
         raise RefreshError(
             f"the cache of live prices cannot be replaced: {wrong}",
             remedy=f"Set the clock, or delete {path}, then try again.",
         ) from None
-    except cache.CacheRefusedError:
+    except prices.CacheRefusedError:
         return None
 
 
@@ -214,7 +217,7 @@ def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str
     """Return why a list of this day is refused; empty if it is accepted."""
     if day is None:
         return f"its list {version[:40]!r} has no possible date"
-    if day > (now + cache.CLOCK_TOLERANCE).date().isoformat():
+    if day > (now + prices.CLOCK_TOLERANCE).date().isoformat():
         return f"its prices are of {day}, after today"
     if day < newest:
         return f"its prices are of {day}, older than those of {newest} in use"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from advisor.catalog.catalog import Catalog, Source
 from advisor.catalog.files.checks import check_accelerator, check_offer
 from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of
-from advisor.catalog.files.quotes import with_upper_ends
-from advisor.catalog.files.rows import CatalogFile, SourceRecord
+from advisor.catalog.files.rows import CatalogFile, SourceRecord, with_upper_ends
 from advisor.catalog.nodes import owned_node
 from advisor.catalog.own.facts import OwnFacts, wrong
 from advisor.errors import CatalogError, InputError

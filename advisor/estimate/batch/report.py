@@ -23,8 +23,7 @@ from advisor.estimate.serving.results import ServingEstimate
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.estimate.training.report import binding
 from advisor.foundation.quantities import Evidence, Range, Term
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import MILLISECOND
+from advisor.foundation.units import MILLISECOND, trimmed
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat

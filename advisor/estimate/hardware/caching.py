@@ -12,7 +12,7 @@ from advisor.estimate.training.optimizer_states import optimizer_bytes_per_param
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
-from advisor.foundation.identity import by_identity
+from advisor.foundation.record import by_identity
 from advisor.nouns.precision import FORMAT_BYTES
 
 CACHE_SPEED: Final = 5.0

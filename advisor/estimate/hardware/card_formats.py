@@ -4,7 +4,7 @@ from typing import Final
 
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WeightFormat
-from advisor.nouns.software.generations import generations
+from advisor.nouns.software.kernels import generations
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")

@@ -1,7 +1,6 @@
 """What published sources say of kernels that no table measures."""
 
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 
 
 class KernelFacts(Noun):

@@ -3,8 +3,8 @@
 from typing import Final
 
 from advisor.estimate.hardware.kernel_facts import kernel_facts
-from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.record import by_identity
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency

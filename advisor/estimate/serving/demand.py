@@ -24,8 +24,7 @@ from advisor.estimate.hardware.card_formats import UNPADDED, cache_format, padde
 from advisor.estimate.serving.engine_limits import batched_tokens
 from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES, bytes_per_parameter
-from advisor.foundation.identity import by_identity
-from advisor.foundation.record import record
+from advisor.foundation.record import by_identity, record
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.software.engines import ServingFacts

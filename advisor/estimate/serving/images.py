@@ -4,7 +4,7 @@ import math
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.equations.flops import tower_flops
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
 from advisor.foundation.units import MILLION, MILLISECOND
 from advisor.nouns.images import ImageWork, VisionTower, tower_before, vision_towers
 from advisor.nouns.precision import FORMAT_BYTES

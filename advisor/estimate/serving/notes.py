@@ -24,8 +24,7 @@ from advisor.estimate.serving.stored_bytes import (
 )
 from advisor.estimate.serving.unlike import split_note
 from advisor.foundation.formatting import duration, memory, percent
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB, TFLOP
+from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB, TFLOP, trimmed
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration

@@ -7,6 +7,7 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
+from advisor.errors import refusal
 from advisor.estimate.candidates import Candidates
 from advisor.estimate.hardware.card_formats import compute_format, padded_widths
 from advisor.estimate.results import FlopCount, MemoryBreakdown
@@ -22,9 +23,7 @@ from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import MILLISECOND
+from advisor.foundation.units import MILLISECOND, trimmed
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat

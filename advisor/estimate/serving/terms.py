@@ -9,12 +9,11 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving.demand import ServedModel, cached_bytes_per_sequence
 from advisor.estimate.serving.engine_limits import batched_tokens, sampled_sequences
 from advisor.estimate.serving.stored_bytes import mean_bytes_per_parameter
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB
+from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB, trimmed
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.software.generations import generations
+from advisor.nouns.software.kernels import generations
 from advisor.nouns.workload import Serving
 
 

@@ -9,16 +9,15 @@ from itertools import dropwhile
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.errors import refusal
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.serving_formats import Program, Way, hosted_ways, ladder_of, ways_of
 from advisor.estimate.tools.trainers import unlike
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import offer_for
-from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
+from advisor.foundation.record import by_identity, record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS

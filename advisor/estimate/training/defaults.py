@@ -10,10 +10,8 @@ from pydantic import Field
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import DAY_S, MILLION
+from advisor.foundation.noun import Noun, shipped
+from advisor.foundation.units import DAY_S, MILLION, trimmed
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.training_choices import (
     CrossEntropy,

@@ -44,7 +44,7 @@ from advisor.estimate.training.sample_memory import (
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage, in_effect, stages_of
 from advisor.estimate.training.states import StageStates, autocast_copies, stage_states
-from advisor.foundation.identity import by_identity
+from advisor.foundation.record import by_identity
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.software.stacks import SelectiveRecompute

@@ -12,7 +12,7 @@ from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.rounding import trimmed
+from advisor.foundation.units import trimmed
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.software.efficiency import Calibration, Interval

@@ -9,6 +9,7 @@ from advisor.architecture.table.operators import OperatorKind
 from advisor.equations.flops import adapter_flops_per_token, least_time_s, training_flops_per_token
 from advisor.equations.pricing import checkpoint_interval_s
 from advisor.equations.training.goodput import goodput
+from advisor.errors import refusal
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import (
     as_computed,
@@ -25,16 +26,13 @@ from advisor.estimate.terms import shape_widening, time_terms
 from advisor.estimate.training.delivered import delivered_interval, losses, machines_of, run_terms
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import TrainingTime, training_time
-from advisor.foundation.identity import by_identity
 from advisor.foundation.quantities import Evidence, Range, Term
-from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
-from advisor.foundation.rounding import trimmed
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.record import by_identity, record
+from advisor.foundation.units import HOUR_S, trimmed
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.stacks import Reliability
 
 
 @by_identity(64)

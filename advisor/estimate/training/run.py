@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
+from advisor.errors import refusal
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.defaults import (
     default_amount,
@@ -15,13 +16,12 @@ from advisor.estimate.training.defaults import (
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.estimate.training.switches import MemorySwitches
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import PrecisionRecipe
-from advisor.nouns.software.delivery import Operator
 from advisor.nouns.software.stacks import (
     DEGREES,
     Degree,
+    Operator,
     SoftwareStack,
     Work,
     known_stacks,

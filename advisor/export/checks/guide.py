@@ -12,7 +12,7 @@ from advisor.export.checks.steps import Platform, Situation, Stage, Step, Way, s
 from advisor.export.engines.servers import DISK_MARGIN, SOFTWARE_DISK_BYTES, Servers
 from advisor.export.formats import Format
 from advisor.export.hosts.containers import start_seconds
-from advisor.export.hosts.names import node_labels, resource_of
+from advisor.export.hosts.orders import node_labels, resource_of
 from advisor.export.quoting import comments, markdown_text, shell_word
 from advisor.export.script import START, Launch, installation, text_of
 from advisor.export.setup import Setup

@@ -7,10 +7,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.catalog.records import IsoDay
-from advisor.foundation.data_records import read_record
+from advisor.errors import refusal
 from advisor.foundation.names import check_known
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import Noun, read_record
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled

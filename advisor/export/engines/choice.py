@@ -7,14 +7,13 @@ that a file's head and its options agree.
 from typing import Final, NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.estimate.hardware.card_formats import cache_format
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
-from advisor.foundation.refusals import refusal
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.layout import ParallelLayout

@@ -16,8 +16,7 @@ from advisor.catalog.records import IsoDay
 from advisor.export.filling import Lines
 from advisor.export.versions import image_named, version_of
 from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import checked, refuse
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, checked, refuse
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Final
 
+from advisor.errors import refusal
 from advisor.export import script
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.hosts.names import reach
+from advisor.export.hosts.orders import reach
 from advisor.export.quoting import comments, shell_word
 from advisor.export.setup import Setup
-from advisor.foundation.refusals import refusal
 
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""

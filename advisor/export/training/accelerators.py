@@ -18,7 +18,7 @@ from advisor.export.training.words import (
     warm_up,
 )
 from advisor.export.versions import version_of
-from advisor.nouns.layout import ParallelLayout, Sharding
+from advisor.nouns.layout import Sharding
 from advisor.nouns.training_choices import CrossEntropy
 
 
@@ -70,14 +70,12 @@ def _one_slice(setup: Setup, *, shards: bool) -> int:
     return ranks // _slices(setup) if whole is shards else ranks
 
 
-def _maxtext_arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
-    """Return the layout; ranks of expert parallelism share out the other weights, too."""
-    return layout.changed(sharding=Sharding.ZERO3) if layout.expert == layout.data > 1 else layout
-
-
 MAXTEXT: Final = Tool(
     "maxtext",
-    arranged=_maxtext_arranged,
+    # Ranks of expert parallelism share out the other weights, too.
+    arranged=lambda _, layout: (
+        layout.changed(sharding=Sharding.ZERO3) if layout.expert == layout.data > 1 else layout
+    ),
     facts={
         "adapted_paths": _adapted,
         "chips": lambda setup: setup.estimate.count // _slices(setup),
@@ -97,17 +95,14 @@ MAXTEXT: Final = Tool(
 )
 
 
-def _keys(setup: Setup) -> list[str]:
-    """Return the paths of adapted projections inside a block, as MLX-LM's models name them."""
-    return [f"{'mlp' if name in INNER else 'self_attn'}.{name}" for name in targets(setup)]
-
-
 MLX: Final = Tool(
     "mlx-lm",
     facts={
         # The schedule counts updates: those of the rise, then those of the decay to zero.
         "decay": lambda setup: [float(rate(setup)), steps(setup) - warm_up(setup)],
-        "keys": _keys,
+        "keys": lambda setup: [
+            f"{'mlp' if name in INNER else 'self_attn'}.{name}" for name in targets(setup)
+        ],
         "micro_batches": lambda setup: steps(setup) * micro_steps(setup),
         "saved": lambda setup: save_steps(setup) * micro_steps(setup),
         "scale": lambda _: float(ALPHA_PER_RANK),

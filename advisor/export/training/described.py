@@ -16,7 +16,7 @@ from advisor.export.training import sharded, words
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.tool import Fact, Parts, Refusal, Tool, descriptions
 from advisor.export.versions import git_clone, pip_install
-from advisor.foundation.data_records import read_mapping
+from advisor.foundation.noun import read_mapping
 from advisor.nouns.layout import Offload, Recompute, Sharding
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.stacks import DEGREES

@@ -36,11 +36,6 @@ def _rows(setup: Setup) -> Mapping[str, Operator]:
     return {row.name: row for row in setup.model.operators}
 
 
-def _other_rows(setup: Setup) -> str:
-    """Return what ``pretrain_gpt.py`` does not build of a model."""
-    return ", ".join(sorted(set(_rows(setup)) - PLAIN_ROWS)) or "windows or positions of its own"
-
-
 def _plain(setup: Setup) -> bool:
     rows = _rows(setup)
     windows = any(row.window is not None for row in rows.values())
@@ -52,10 +47,6 @@ def _inner_width(setup: Setup) -> int:
     rows = _rows(setup)
     inner = rows.get("block.feed_forward.down") or rows["block.feed_forward.experts.down"]
     return inner.in_features
-
-
-def _head_width(setup: Setup) -> int:
-    return _rows(setup)["block.attention.query"].out_features // setup.model.num_attention_heads
 
 
 def _normalization(setup: Setup) -> str:
@@ -103,7 +94,9 @@ MEGATRON: Final = Tool(
         "expert_width": lambda setup: _rows(setup)["block.feed_forward.experts.down"].in_features,
         "gated": _gated,
         "grouped": lambda setup: setup.model.num_key_value_heads < setup.model.num_attention_heads,
-        "head_width": _head_width,
+        "head_width": lambda setup: (
+            _rows(setup)["block.attention.query"].out_features // setup.model.num_attention_heads
+        ),
         "inner_width": _inner_width,
         "least_rate": lambda setup: f"{LEAST_RATE * float(rate(setup)):g}",
         "longest": lambda setup: max(
@@ -112,7 +105,10 @@ MEGATRON: Final = Tool(
         "normalization": _normalization,
         "only_queries_biased": lambda setup: not _biased(setup) and _biased(setup, "query"),
         "original_base": lambda _: f"{ORIGINAL.base:,}",
-        "other_rows": _other_rows,
+        # What ``pretrain_gpt.py`` does not build.
+        "other_rows": lambda setup: (
+            ", ".join(sorted(set(_rows(setup)) - PLAIN_ROWS)) or "windows or positions of its own"
+        ),
         "plain_decoder": _plain,
         "query_norm": lambda setup: "block.attention.query_norm" in _rows(setup),
         "rotary": lambda setup: rotary_of(setup.model.hub_id),

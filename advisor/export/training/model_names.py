@@ -6,8 +6,7 @@ from pydantic import Field
 
 from advisor.catalog.records import IsoDay
 from advisor.errors import MAX_PART
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 
 Text = Annotated[str, Field(min_length=1)]
 Said = Annotated[str, Field(min_length=1, max_length=MAX_PART)]

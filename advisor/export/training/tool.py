@@ -14,8 +14,7 @@ from advisor.architecture.table.model import Unit
 from advisor.export.filling import Lines
 from advisor.export.training.model_names import Said, Text
 from advisor.export.versions import image_named
-from advisor.foundation.data_records import read_mapping
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_mapping
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.software.stacks import DEGREES

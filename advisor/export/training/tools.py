@@ -3,6 +3,7 @@
 from typing import Final
 
 from advisor.architecture.table.model import Unit
+from advisor.errors import refusal
 from advisor.export.formats import Format
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT, MLX
@@ -16,6 +17,7 @@ from advisor.export.training.hugging_face import (
     UNSLOTH,
 )
 from advisor.export.training.megatron import MEGATRON
+from advisor.export.training.pytorch import TORCHTITAN, TORCHTUNE, knows
 from advisor.export.training.samples import (
     DIFFUSERS,
     GAUDI_TIMM,
@@ -27,9 +29,6 @@ from advisor.export.training.samples import (
     WHISPER,
 )
 from advisor.export.training.tool import Tool
-from advisor.export.training.torchtitan import TORCHTITAN, knows
-from advisor.export.training.torchtune import TORCHTUNE
-from advisor.foundation.refusals import refusal
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tools import known_tools, tool_choice

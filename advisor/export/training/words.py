@@ -6,8 +6,8 @@ import re
 from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
+from advisor.errors import refusal
 from advisor.export.training.model_names import launch_models
-from advisor.foundation.refusals import refusal
 
 if TYPE_CHECKING:
     from advisor.export.setup import Setup

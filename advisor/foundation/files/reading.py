@@ -8,8 +8,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from advisor.errors import InputError
-from advisor.foundation.refusals import refusal
+from advisor.errors import InputError, refusal
 
 _KINDS: Final[tuple[tuple[Callable[[int], bool], str], ...]] = (
     (stat.S_ISDIR, "a folder"),

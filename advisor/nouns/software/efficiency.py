@@ -19,7 +19,6 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
-from advisor.nouns.software.delivery import Delivery, Reliability
 from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
     DIRECT_ROUTED,
@@ -34,10 +33,16 @@ from advisor.nouns.software.engines import (
     is_mappings,
     joined_engines,
 )
-from advisor.nouns.software.generations import generations, peak_generation, tile_formats
-from advisor.nouns.software.kernels import DepthwiseEfficiency, KernelEfficiency, served_kernels
+from advisor.nouns.software.kernels import (
+    DepthwiseEfficiency,
+    KernelEfficiency,
+    generations,
+    peak_generation,
+    served_kernels,
+    tile_formats,
+)
 from advisor.nouns.software.links_and_memory import MemoryFacts, NetworkEfficiency, PipelineFacts
-from advisor.nouns.software.stacks import ENOUGH_GROUPS, SoftwareFacts
+from advisor.nouns.software.stacks import ENOUGH_GROUPS, Delivery, Reliability, SoftwareFacts
 
 VECTOR_WORK: Final = 1.0 / 8.0
 """Largest ratio of the vector units' fp32 rate to the 16-bit rate of the measured matrix units:

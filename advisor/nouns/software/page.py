@@ -2,7 +2,7 @@
 
 import sys
 
-from advisor.foundation.pages import items, page, table
+from advisor.foundation.data_files import items, page, table
 from advisor.nouns.software.tool_choice import Usual
 from advisor.nouns.software.tool_offers import Support
 from advisor.nouns.software.tools import Status, Tool, known_tools, tool_choice

@@ -6,8 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from advisor.foundation.data_records import read_table, refuse
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, read_table, refuse
 from advisor.foundation.resources import data_path
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 

@@ -12,11 +12,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from advisor.errors import refusal
 from advisor.foundation.data_files import kept, read_yaml
-from advisor.foundation.data_records import checked, read_record, refuse
-from advisor.foundation.identity import by_identity
-from advisor.foundation.noun import Noun
-from advisor.foundation.refusals import refusal
+from advisor.foundation.noun import Noun, checked, read_record, refuse
+from advisor.foundation.record import by_identity
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import PrecisionRecipe

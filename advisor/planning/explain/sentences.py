@@ -22,8 +22,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
-from advisor.foundation.rounding import round_significant, trimmed
-from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.foundation.units import HOUR_S, MILLISECOND, round_significant, trimmed
 from advisor.nouns.hardware import TOGETHER, Offer
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.search.options import Option
@@ -84,8 +83,10 @@ def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
     if serving:
         yield from _limited_serving(serving, limits)
     if rent and limits.budget_usd:
-        write = _monthly if serving else money
-        yield _Limited("Over the budget", rent, limits.budget_usd, write)
+        month = " a month" if serving else ""
+        yield _Limited(
+            "Over the budget", rent, limits.budget_usd, lambda usd: f"{money(usd)}{month}"
+        )
 
 
 def _limited_serving(serving: ServingEstimate, limits: Constraints) -> Iterator[_Limited]:
@@ -117,10 +118,6 @@ def _limited_serving(serving: ServingEstimate, limits: Constraints) -> Iterator[
 def _of_capacity(load: Value) -> str:
     value = load.expected if isinstance(load, Range) else load
     return f"{percent(value)} of what it completes"
-
-
-def _monthly(usd: Value) -> str:
-    return f"{money(usd)} a month"
 
 
 OBJECTIVE_WORDS = {

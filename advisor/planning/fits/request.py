@@ -10,7 +10,7 @@ from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.titles import short_list
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.placement import Placement
@@ -24,7 +24,6 @@ from advisor.estimate.training.memory_report import on_accelerator
 from advisor.foundation.formatting import count as in_words
 from advisor.foundation.formatting import memory
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
@@ -36,12 +35,12 @@ from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, Verdict, raised_bytes
 from advisor.planning.fits.training import Trainer
-from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.stated import best_placement
+from advisor.planning.unsearched import hardware_system, hardware_systems
 
 OUTPUT_TOKENS: Final = 256
 """Generated tokens of a request, the default of ``Serving``; the rest is prompt."""

@@ -8,12 +8,12 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
+from advisor.catalog.offer_list import drift_of
 from advisor.catalog.places import chosen
-from advisor.catalog.price_drift import drift_of
 from advisor.catalog.usual_machines import usual_machines
+from advisor.errors import refusal
 from advisor.foundation.dates import first_day
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import (
     LOWEST_ASK,
@@ -325,10 +325,5 @@ def _measured_system(system: System, item: OwnedHardware) -> System:
     if item.measured is None:
         return system
     basis = f"rates of {system.accelerator.name} from the {item.measured.kernels.source}"
-    return _assuming(system, basis)
-
-
-def _assuming(system: System, text: str) -> System:
-    """Add a note to the assumptions of a system's machine."""
-    assumptions = (*system.node.assumptions, text)
+    assumptions = (*system.node.assumptions, basis)
     return replace(system, node=system.node.changed(assumptions=assumptions))

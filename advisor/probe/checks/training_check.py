@@ -12,8 +12,7 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.quantities import Range
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute

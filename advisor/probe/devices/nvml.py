@@ -6,8 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Self
 
-from advisor.errors import ProbeError
-from advisor.foundation.refusals import refusal
+from advisor.errors import ProbeError, refusal
 from advisor.foundation.units import MIB
 from advisor.probe.report import Condition, Device, DeviceKind
 

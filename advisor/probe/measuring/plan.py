@@ -4,8 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from advisor.foundation.data_records import shipped
-from advisor.foundation.noun import Noun
+from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.record import record
 from advisor.foundation.units import MIB
 from advisor.probe.devices.backend import ELEMENT_BYTES, RESULT_BYTES

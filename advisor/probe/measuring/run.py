@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from advisor.catalog import Catalog, load_catalog
-from advisor.errors import ProbeError
+from advisor.errors import ProbeError, refusal
 from advisor.foundation.formatting import memory, percent
 from advisor.foundation.names import check_known
 from advisor.foundation.record import record
-from advisor.foundation.refusals import refusal
 from advisor.probe.devices.backend import Backend, UnsupportedError
 from advisor.probe.devices.detect import Found, Library, find_devices
 from advisor.probe.devices.match import catalog_key

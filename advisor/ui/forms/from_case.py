@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from advisor.errors import InputError
-from advisor.foundation.refusals import refusal
+from advisor.errors import InputError, refusal
 from advisor.foundation.units import GB, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Network, Reads, Task

@@ -10,7 +10,7 @@ from typing import Final
 
 from advisor import api
 from advisor.foundation.record import record
-from advisor.foundation.rounding import round_significant
+from advisor.foundation.units import round_significant
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import TEXT, WRITING, Task
 from advisor.ui.forms.inputs import Inputs

@@ -9,9 +9,8 @@ import streamlit as st
 import yaml
 
 from advisor import api, charts, frames
-from advisor.errors import InputError
-from advisor.foundation.refusals import refusal
-from advisor.foundation.rounding import round_significant
+from advisor.errors import InputError, refusal
+from advisor.foundation.units import round_significant
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Task

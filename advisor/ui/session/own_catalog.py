@@ -8,10 +8,9 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor import api
-from advisor.errors import InputError
+from advisor.errors import InputError, refusal
 from advisor.foundation.formatting import percent
 from advisor.foundation.names import display_name
-from advisor.foundation.refusals import refusal
 
 Upload = tuple[str, bytes]
 """Name and content of a file."""

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 
 from advisor import api
-from advisor.foundation.refusals import refusal
+from advisor.errors import refusal
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.ui.forms.asked import question_words

@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.catalog.live.cache import CacheRefusedError, read_cache, write_cache
-from advisor.catalog.live.prices import LivePrices, LiveProvider
+from advisor.catalog.live.prices import (
+    CacheRefusedError,
+    LivePrices,
+    LiveProvider,
+    read_cache,
+    write_cache,
+)
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.catalog.live.names import check_names, find_name, names
+from advisor.catalog.live.rows import check_names, find_name, names
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import CatalogError
 

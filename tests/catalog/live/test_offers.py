@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.catalog.live.names import PROVIDERS
-from advisor.catalog.live.offers import convert
-from advisor.catalog.live.rows import Row
+from advisor.catalog.live.rows import PROVIDERS, Row, convert
 from advisor.catalog.loader import load_snapshot
 from tests.hostile import DISPLAYED_ONLY_BY_PATHS, REFUSED
 

@@ -10,8 +10,8 @@ import requests
 
 from advisor.catalog import load_catalog
 from advisor.catalog.live import clouds, fetch
-from advisor.catalog.live.names import ONLINE, PROVIDERS
 from advisor.catalog.live.refresh import refresh_prices
+from advisor.catalog.live.rows import ONLINE, PROVIDERS
 from tests.catalog.live.conftest import Publish
 
 gpuhunt = pytest.importorskip("gpuhunt")

@@ -12,8 +12,8 @@ import pytest
 
 from advisor import cli
 from advisor.catalog import load_catalog
-from advisor.catalog.live.names import PROVIDERS
 from advisor.catalog.live.refresh import prices_age_s, refresh_prices
+from advisor.catalog.live.rows import PROVIDERS
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 from advisor.nouns.hardware import Offer

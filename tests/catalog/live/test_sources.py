@@ -16,9 +16,9 @@ import pytest
 
 from advisor.catalog import load_catalog
 from advisor.catalog.live import clouds, download, fetch
-from advisor.catalog.live.names import PROVIDERS
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.live.refresh import refresh_prices
+from advisor.catalog.live.rows import PROVIDERS
 from advisor.catalog.loader import load_hosted
 from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import Publish

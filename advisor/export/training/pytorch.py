@@ -1,12 +1,12 @@
-"""torchtune: recipes of plain PyTorch with FSDP, each with one YAML file."""
+"""PyTorch's own training programs: torchtune, one YAML file for each recipe, and torchtitan."""
 
-from typing import Any, Final
+from typing import Final, cast
 
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import TunedModel, launch_models
 from advisor.export.training.tool import Tool, descriptions, fused
 from advisor.export.training.words import rate
-from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.training_choices import CrossEntropy
 
 INNER: Final = {"gate", "up", "down"}
@@ -46,11 +46,6 @@ def _file_count(setup: Setup) -> str:
     return f"{model.files if model else 0:05d}"
 
 
-def _optimizer(setup: Setup) -> dict[str, object]:
-    named: Any = descriptions()["torchtune"].optimizers[setup.run.optimizer]
-    return {**named, "lr": float(rate(setup))}
-
-
 def _names(*, qlora: bool) -> str:
     rows = launch_models().torchtune
     return ", ".join(row.pattern for row in rows if row.qlora or not qlora)
@@ -67,7 +62,12 @@ TORCHTUNE: Final = Tool(
             OUTER[name] for name in setup.run.lora_targets if name in OUTER
         ],
         "qlora_names": lambda _: _names(qlora=True),
-        "rated_optimizer": _optimizer,
+        "rated_optimizer": lambda setup: {
+            **cast(
+                "dict[str, object]", descriptions()["torchtune"].optimizers[setup.run.optimizer]
+            ),
+            "lr": float(rate(setup)),
+        },
         "starter": lambda setup: ("tune", "run") if _several(setup) else (),
         "target_words": lambda setup: ", ".join(setup.run.lora_targets),
         "token_count": lambda setup: f"{setup.run.tokens:,.0f}",
@@ -76,4 +76,45 @@ TORCHTUNE: Final = Tool(
     },
     arranged=_arranged,
     means=lambda _: fused(CrossEntropy.CHUNKED),
+)
+
+
+def _titan_arranged(_: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout with everything shared out, as FSDP does, and stages in one part."""
+    ranks = layout.data * layout.context
+    shared = Sharding.ZERO3 if ranks > 1 and layout.sharding is not Sharding.DDP else Sharding.DDP
+    return layout.changed(sharding=shared, virtual_stages=1, schedule=Schedule.PLAIN)
+
+
+def _local_batch(setup: Setup) -> int:
+    """Return the batch of a rank; a pipeline takes it whole and cuts it into micro-batches."""
+    layout = setup.layout
+    if layout.pipeline == 1:
+        return layout.micro_batch
+    return setup.run.global_batch // layout.data
+
+
+def knows(setup: Setup) -> bool:
+    """Whether torchtitan has a configuration of the model."""
+    return _name(setup) is not None
+
+
+def _name(setup: Setup) -> str | None:
+    return launch_models().torchtitan.of(setup.model.hub_id)
+
+
+TORCHTITAN: Final = Tool(
+    "torchtitan",
+    facts={
+        "local_batch": _local_batch,
+        "otherwise": lambda setup: launch_models().elsewhere.get(
+            f"{setup.accelerator.vendor}, pretraining",
+            "Choose such a model, or --to torchrun with --software megatron.",
+        ),
+        "titan": _name,
+        "titan_module": lambda setup: (_name(setup) or "").partition("_")[0],
+        "titan_names": lambda _: ", ".join(launch_models().torchtitan.names),
+    },
+    arranged=_titan_arranged,
+    means=lambda _: fused(CrossEntropy.LINEAR),
 )
