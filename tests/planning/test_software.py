@@ -285,8 +285,13 @@ def test_the_next_usual_tool_is_planned_where_the_first_needs_too_much() -> None
 
 
 def test_a_stated_tool_is_kept() -> None:
-    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 2048}
-    assert not answer(work | {"software": "trl"}, owned=[{"accelerator": "rtx-3070"}]).plans
+    """Where Unsloth is the usual one, TRL keeps activations on the host, or plans nothing."""
+    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "software": "trl"}
+    card = [{"accelerator": "rtx-3070"}]
+    hosted = answer(work | {"sequence_length": 2048}, owned=card)
+    assert used(hosted) == {"trl"}
+    assert hosted.plans[0].estimate.layout.offload
+    assert not answer(work | {"sequence_length": 16_384}, owned=card).plans
 
 
 @pytest.mark.parametrize(("card", "tool"), [("h100-sxm", "accelerate"), ("mi300x", "accelerate")])
