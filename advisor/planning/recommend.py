@@ -151,14 +151,18 @@ def _answer(
     )
 
 
+BEYOND_MEMORY: Final = {RejectionCode.BUDGET, RejectionCode.DEADLINE, RejectionCode.LATENCY}
+"""Codes of cards whose memory is enough for the work."""
+
+
 def nearest(asked: PricedCase, rejections: Sequence[Rejection]) -> Estimate | None:
     """Return the estimate of the card that lacks the least memory, with its ways out.
 
     On as many cards as are owned, else on one. None if no card failed for its memory, nothing
-    would make it fit, or money is what lacks.
+    would make it fit, or money or time is what lacks.
     """
     short = [item for item in rejections if item.code is RejectionCode.MEMORY]
-    if not short or any(item.code is RejectionCode.BUDGET for item in rejections):
+    if not short or any(item.code in BEYOND_MEMORY for item in rejections):
         return None
     key = min(short, key=lambda item: (item.miss, item.accelerator)).accelerator
     owned = {item.accelerator: item.count for item in asked.case.limits.owned}
