@@ -259,7 +259,8 @@ def test_a_deepspeed_file_says_what_was_estimated() -> None:
 def test_8b_trains_whole_on_24_gib_where_the_update_is_in_the_backward_pass() -> None:
     """torchtune publishes 18.9 GiB for Llama 3.1 8B (README.md, memory and training speed).
 
-    Its recipe computes the loss in chunks; it then accumulates no gradients and clips none (full_finetune_single_device.py).
+    Its recipe computes the loss in chunks; it then accumulates no gradients and clips none
+    (full_finetune_single_device.py).
     """
     case = tune(
         "llama-3.1-8b",
