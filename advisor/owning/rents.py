@@ -256,9 +256,15 @@ def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
 
 def _upper_month(tenancy: Tenancy) -> float:
     """Return the upper end of a commitment's rent; others keep their order. [USD/month]"""
-    if not tenancy.committed or tenancy.offer is None:
-        return 0.0
-    return tenancy.usd_per_month * upper_factor(tenancy.offer, PriceKind.ON_DEMAND)
+    return tenancy.usd_per_month * aged(tenancy) if tenancy.committed and tenancy.offer else 0.0
+
+
+def aged(tenancy: Tenancy) -> float:
+    """Return the upper end of a rent's price today over the price."""
+    if tenancy.offer is None:
+        return 1.0
+    spot = tenancy.kind is RentKind.SPOT
+    return upper_factor(tenancy.offer, PriceKind.SPOT if spot else PriceKind.ON_DEMAND)
 
 
 def _provider(tenancy: Tenancy) -> str:

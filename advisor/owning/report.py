@@ -18,7 +18,7 @@ from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Bought, Size, Spread, size_of
 from advisor.owning.compare import Comparison, break_even_by_input
 from advisor.owning.costs import Work, in_cents, owning_cost, present_usd, work_of
-from advisor.owning.rents import Market, Rented, Tenancy, run_rent_usd
+from advisor.owning.rents import Market, Rented, Tenancy, aged, run_rent_usd
 from advisor.owning.results import (
     BreakEven,
     BudgetAnswer,
@@ -201,7 +201,10 @@ def rent_or_buy(
         for way in market.tenancies(choice.rented)
     ]
     compared = sorted(ways, key=lambda item: item.rent(spread.base, hours=hours))
-    main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
+    main = _headline(
+        sorted(ways, key=lambda item: item.rent(spread.base, hours=hours) * aged(item.tenancy)),
+        spot=case.limits.price_kind is PriceKind.SPOT,
+    )
     rents = tuple(rent_cost(item, work, today) for item in compared)
     place = economy.place(owning.place)
     own = owning_cost(spread, size, hours=hours, months=owning.months, work=work)
@@ -258,7 +261,9 @@ def rent_or_buy(
 
 
 def _headline(ways: list[Comparison], *, spot: bool) -> Comparison | None:
-    """Return the way of renting that verdict, chart and break-even compare with: the cheapest.
+    """Return the way of renting that verdict, chart and break-even compare with.
+
+    ``ways``: the cheapest first by what its price may be today, as plans are ranked.
 
     A commitment also pays for unused hours, spot machines can be taken back, and a hosted model is
     no machine. So none of them counts here, except spot if the user asks for it.

@@ -17,5 +17,5 @@ class Chart(NamedTuple):
 
 def charts_of(page: AppTest) -> list[Chart]:
     """Return the charts of a page, first to last."""
-    given = [json.loads(item.proto.json) for item in page.get("bidi_component")]
+    given = [json.loads(item.proto.json or "{}") for item in page.get("bidi_component")]
     return [Chart(data["figure"], data["alt"]) for data in given if "figure" in data]

@@ -187,6 +187,6 @@ def test_an_answer_is_named_by_the_work_that_it_is_for() -> None:
     page.selectbox(key="in_model").set_value("config.json").run()
     page.text_area(key="in_config").set_value('{"model_type": "llama"}').run()
     [answer] = [item.proto.body for item in page.get("html") if "role=" in item.proto.body]
-    assert "num_attention_heads is missing" in seen(page.error[0].value)
+    assert "vocab_size is missing" in seen(page.error[0].value)
     assert "your config.json" not in answer
     assert "Llama 3.1 8B" in answer
