@@ -44,6 +44,7 @@ from advisor.planning.search.options import (
     Option,
     best_option,
     latency_risk,
+    likely_in_time,
     meets_budget,
     meets_time,
 )
@@ -266,7 +267,7 @@ def _at_more_risk(
     within = [
         option
         for option in result.options
-        if meets_budget(option, limits) and latency_risk(option, limits) <= EXPECTED_RISK
+        if likely_in_time(option, limits) and meets_budget(option, limits)
     ]
     best = best_option(within, case.objective)
     if best is None or (feasible and _improved(case, best, feasible) > WORTH_SAYING):

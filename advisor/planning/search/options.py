@@ -246,6 +246,14 @@ def meets_tpot(option: Option, limits: Constraints) -> bool:
     return limits.max_tpot_ms is None or option.later_s / MILLISECOND <= limits.max_tpot_ms
 
 
+def likely_in_time(option: Option, limits: Constraints) -> bool:
+    """Return whether a served option is expected to meet the latency targets."""
+    return (limits.max_tpot_ms is None or option.time / MILLISECOND <= limits.max_tpot_ms) and (
+        limits.max_ttft_ms is None
+        or (option.first_token_s or 0.0) / MILLISECOND <= limits.max_ttft_ms
+    )
+
+
 def latency_risk(option: Option, limits: Constraints) -> float:
     """Return the share of outcomes in which a served option misses the nearer latency target."""
     way, risk = way_to_end(1.0 - limits.risk), 0.0
