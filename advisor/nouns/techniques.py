@@ -1,6 +1,6 @@
 """Techniques of serving: what a case may state of them, and their published gains."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,8 +10,6 @@ from advisor.foundation.names import HubId
 from advisor.foundation.noun import Noun, shipped
 from advisor.nouns.images import ImageWork
 from advisor.nouns.inputs import WRITING, Labelled, Reads, asked
-
-HALVINGS: Final = 40
 
 
 class Speculation(Labelled):
@@ -137,23 +135,6 @@ class SpeculationFacts(Noun):
     """Gain on a kind of text over the gain on all."""
     source: str
 
-    def yields(self, drafts: int) -> float:
-        """Return the tokens of a step with other drafts than the published number.
-
-        Each draft is as likely to be accepted after those before it: a = 1 + p + ... + p^k
-        (Leviathan et al. 2023, arXiv:2211.17192, equation 1).
-        """
-
-        def tokens(chance: float, count: int) -> float:
-            return sum(chance**place for place in range(count + 1))
-
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
-            chance = (low + high) / 2
-            small = tokens(chance, self.draft_tokens) < self.accepted
-            low, high = (chance, high) if small else (low, chance)
-        return tokens(low, drafts)
-
 
 class PublishedHeads(Noun):
     """EAGLE-3 heads on the hub: for each program, the heads of each model."""
@@ -238,63 +219,7 @@ def reserved_rank(stated: Techniques) -> int:
     return min(rank for rank in facts.ranks if rank >= wanted)
 
 
-def widening(stated: Techniques, *, later: bool) -> tuple[float, float]:
-    """Return the factors by which stated techniques widen the range of a time.
-
-    ``later``: of the tokens after the first, which drafts concern too.
-    """
-    low, high = 1.0, 1.0
-    if stated.adapters:
-        slowdown = technique_facts().adapters.slowdown
-        low, high = slowdown.low / slowdown.expected, slowdown.high / slowdown.expected
-    if later and stated.speculation:
-        drafts = speculated(stated)
-        low, high = low / drafts.high, high / drafts.low
-    return low, high
-
-
-class Speculated(Noun):
-    """Speculative decoding as a case states it."""
-
-    verified: float = 1.0
-    """Tokens of a sequence in one step."""
-    accepted: float = 1.0
-    """Tokens that one step yields."""
-    overhead: float = 0.0
-    """Time to draft them, over that of a step without drafts."""
-    low: float = 1.0
-    high: float = 1.0
-    """Bounds of the gain over the expected one."""
-
-
 def drafted(stated: Techniques) -> int:
     """Return the tokens drafted for one step: the stated number, or as published."""
     assert stated.speculation is not None
     return stated.draft_tokens or technique_facts().speculation[stated.speculation].draft_tokens
-
-
-def speculated(stated: Techniques) -> Speculated:
-    """Return what speculative decoding does to a step.
-
-    Raises InputError if drafts are described and no way to make them.
-    """
-    if stated.speculation is None:
-        given = {"draft_tokens": stated.draft_tokens, "acceptance": stated.acceptance}
-        for field, value in given.items():
-            if value is not None:
-                raise refusal("no_drafts", value=str(value), allowed=[*Speculation], field=field)
-        return Speculated()
-    facts = technique_facts().speculation[stated.speculation]
-    gain = facts.gain.expected * (facts.tasks.get(stated.text_kind, 1) if stated.text_kind else 1)
-    count = drafted(stated)
-    times = count / facts.draft_tokens
-    accepted = facts.yields(count)
-    if stated.acceptance is not None:
-        accepted = 1 + count * stated.acceptance
-    return Speculated(
-        verified=1 + (facts.verified - 1) * times,
-        accepted=accepted,
-        overhead=max(facts.accepted / gain - 1, 0.0) * times,
-        low=facts.gain.low / facts.gain.expected,
-        high=facts.gain.high / facts.gain.expected,
-    )

@@ -9,8 +9,8 @@ from advisor.nouns.inputs import ADAPTERS, SAMPLES, TEXT, VISION, Reads, asked
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import Serving
 from advisor.nouns.sizes import MOST_AMOUNT, Amount, Length, PositiveCount, Sized, Times
+from advisor.nouns.software.delivery import Operated
 from advisor.nouns.software.names import TRAINED_BY, SoftwareName
-from advisor.nouns.software.stacks import Operated
 from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,

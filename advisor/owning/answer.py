@@ -20,7 +20,7 @@ from advisor.owning.processors import compare_processors
 from advisor.owning.rents import Rented
 from advisor.owning.report import Choice, owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
-from advisor.planning.explain.rejections import devices_to_buy
+from advisor.planning.explain.devices import devices_to_buy
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend

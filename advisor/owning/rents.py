@@ -16,11 +16,11 @@ from advisor.nouns.hardware import TOGETHER, YOUR_QUOTE, Accelerator, Billing, O
 from advisor.owning.costs import Work
 from advisor.owning.results import RentKind
 from advisor.planning.beside_api import Hosted, hosted_models
+from advisor.planning.machines import hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Option, Price, priced_options
 from advisor.planning.spanning import spanning
 from advisor.planning.spot import Interruptions, upper_factor
-from advisor.planning.unsearched import hardware_systems
 
 SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3, RentKind.API: 2}
 """The cheapest of each kind, one for each provider."""

@@ -13,13 +13,8 @@ from advisor.nouns.hardware import JOIN
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.advice import advise, late_advice
-from advisor.planning.explain.rejections import (
-    REQUESTS_UNIT,
-    as_your_own,
-    buying_advice,
-    devices_to_buy,
-    unrented,
-)
+from advisor.planning.explain.devices import as_your_own, buying_advice, devices_to_buy, unrented
+from advisor.planning.explain.rejections import REQUESTS_UNIT
 from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence, title
 from advisor.planning.placed import explained
 from advisor.planning.prepared import PricedCase

@@ -17,8 +17,8 @@ from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.money import Renting
+from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.software.stacks import Reliability
 from advisor.nouns.workload import Serving
 
 WORTH_TELLING = 1.03

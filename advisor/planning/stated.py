@@ -24,6 +24,7 @@ from advisor.nouns.hardware import TOGETHER, Accelerator
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.tools import Tool
 from advisor.nouns.workload import Serving
+from advisor.planning.machines import hardware_system, machines_of
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, as_case, fed, on_owned, prepared
 from advisor.planning.search.found import SearchResult
@@ -45,14 +46,7 @@ from advisor.planning.search.training import with_range
 from advisor.planning.spanning import spanning
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
-from advisor.planning.unsearched import (
-    Arranged,
-    Asked,
-    hardware_system,
-    leanest,
-    machines_of,
-    unsearched,
-)
+from advisor.planning.unsearched import Arranged, Asked, leanest, unsearched
 
 Found = tuple[Sequence[System], SearchResult]
 Search = Callable[[ResolvedCase, Sequence[System]], Found]

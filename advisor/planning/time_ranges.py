@@ -2,6 +2,7 @@
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_interval, image_kernels
+from advisor.estimate.serving.speculation import widening
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
@@ -14,7 +15,6 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import OTHERS
 from advisor.nouns.software.kernels import generations
 from advisor.nouns.software.tools import known_tools
-from advisor.nouns.techniques import widening
 from advisor.nouns.workload import Serving, Workload
 
 LATE = -2

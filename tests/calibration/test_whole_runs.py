@@ -10,7 +10,7 @@ import pytest
 
 from advisor.calibration.fitting.training import WholeRun, fit_lost
 from advisor.calibration.scoring.report import ValidationRow
-from advisor.nouns.software.stacks import Operator
+from advisor.nouns.software.delivery import Operator
 from tests.calibration.scored import report
 
 READ, UNSEEN = "whole_runs", "outside_whole_runs"

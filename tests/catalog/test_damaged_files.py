@@ -61,7 +61,8 @@ from advisor.fleet.quick import common_questions
 from advisor.foundation import data_files, resources
 from advisor.foundation.references import references
 from advisor.foundation.resources import data_path
-from advisor.lessons.topics import glossary, lesson_texts
+from advisor.lessons.glossary import glossary
+from advisor.lessons.topics import lesson_texts
 from advisor.nouns.images import vision_towers
 from advisor.nouns.precision import number_formats
 from advisor.nouns.software.quality import quality_losses

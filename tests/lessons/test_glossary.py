@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.lessons.topics import MOST, explained, glossary
+from advisor.lessons.glossary import MOST, explained, glossary
 
 
 def test_every_word_has_a_sentence() -> None:

@@ -7,15 +7,8 @@ import pytest
 import advisor
 from advisor.errors import InputError
 from advisor.estimate.serving.demand import ServingLoad
-from advisor.nouns.techniques import (
-    Speculation,
-    TextKind,
-    in_words,
-    reserved_rank,
-    speculated,
-    technique_facts,
-    widening,
-)
+from advisor.estimate.serving.speculation import speculated, widening
+from advisor.nouns.techniques import Speculation, TextKind, in_words, reserved_rank, technique_facts
 from advisor.nouns.workload import Serving
 from tests.properties.test_serving_properties import Deployed
 

@@ -17,7 +17,7 @@ from advisor.architecture.mixers.streams import GatedStreams, WordSequences
 from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
 
 INDEXED: Final = "indexed_attention"
-MOST_TABLES: Final = 1024
+MOST_TABLES: Final = 512
 """Tables of word sequences that are counted: each needs a search for a prime number."""
 
 

@@ -26,8 +26,6 @@ PRIOR_WEIGHT: Final = 0.3
 """Weight of a constant's prior, where a group of like measurements has one."""
 MAX_STEPS: Final = 500
 """Most evaluations of the model, without those for derivatives."""
-STEP: Final = float(np.finfo(np.float64).eps) ** 0.5
-"""Relative step of numerical derivatives."""
 TOLERANCE: Final = 1e-13
 """Relative gain below which the fit has converged."""
 
@@ -115,12 +113,14 @@ def fit_log_times(
         times = np.log(predict(np.exp(points))) - target
         return np.concatenate([times, points[..., known] - expected], axis=-1)
 
-    asked = _Slopes(residuals, low, high) if together else None
+    def neighbours(_: object, points: Iterable[Floats]) -> Floats:
+        """Evaluate all steps of a numerical derivative at once."""
+        return residuals(np.stack([*points]))
+
     found = [
         least_squares(
-            asked or residuals,
+            (lambda point: residuals(point[None])[0]) if together else residuals,
             np.clip(start, low, high),
-            jac=asked.slopes if asked else "2-point",
             bounds=(low, high),
             method="dogbox",
             f_scale=SOFT_SCALE,
@@ -130,6 +130,7 @@ def fit_log_times(
             xtol=None,
             gtol=None,
             max_nfev=MAX_STEPS,
+            workers=neighbours if together else None,
         )
         for start in starts
     ]
@@ -142,36 +143,6 @@ def fit_log_times(
     )
     cost = float(best.cost) / SOFT_SCALE**2
     return LogFit(values=np.exp(best.x), cost=cost, at_bound=at_bound)
-
-
-class _Slopes:
-    """Residuals of a model that takes many points at once, with their numerical derivatives.
-
-    A point is evaluated together with SciPy's own steps from it, which are asked for next.
-    """
-
-    def __init__(self, residuals: Predict, low: Floats, high: Floats) -> None:
-        self._residuals, self._low, self._high = residuals, low, high
-        self._point: Floats | None = None
-        self._here: Floats
-        self._there: list[Floats]
-        self._moved: Floats
-
-    def __call__(self, point: Floats) -> Floats:
-        """Return the residuals at a point."""
-        if self._point is None or not np.array_equal(point, self._point):
-            step = STEP * np.where(point >= 0, 1.0, -1.0) * np.maximum(1.0, np.abs(point))
-            outside = (point + step < self._low) | (point + step > self._high)
-            near = point + np.where(outside, -step, step)
-            self._point, self._moved = point.copy(), near - point
-            around = np.where(np.eye(point.size, dtype=bool), near, point)
-            self._here, *self._there = self._residuals(np.vstack([point, around]))
-        return self._here
-
-    def slopes(self, point: Floats) -> Floats:
-        """Return the derivatives at a point: [residuals, constants]."""
-        here = self(point)
-        return np.asarray((np.stack(self._there, axis=1) - here[:, None]) / self._moved)
 
 
 @record

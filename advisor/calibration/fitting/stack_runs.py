@@ -27,8 +27,9 @@ from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL, ti
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
+from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.stacks import Lost, Operator, fitted_stacks, known_stacks, stack_named
+from advisor.nouns.software.stacks import fitted_stacks, known_stacks, stack_named
 
 TABLE: Final = "training_runs.csv"
 TABLES: Final = (TABLE, "mlperf_training.csv")

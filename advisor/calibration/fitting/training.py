@@ -40,9 +40,10 @@ from advisor.estimate.training.step_time import training_time
 from advisor.foundation.noun import refuse
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
+from advisor.nouns.software.delivery import Lost, Operator
 from advisor.nouns.software.efficiency import Trained
 from advisor.nouns.software.links_and_memory import NetworkEfficiency
-from advisor.nouns.software.stacks import Lost, Operator, fitted_stacks, stack_named
+from advisor.nouns.software.stacks import fitted_stacks, stack_named
 
 CURVES: Final = "scaling_curves.csv"
 JITTERS: Final = tuple(step / 200 for step in range(13))

@@ -23,12 +23,13 @@ from advisor.estimate.candidates import Columns, Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import UNPADDED, cache_format, padded_widths
 from advisor.estimate.serving.engine_limits import batched_tokens
 from advisor.estimate.serving.host_parts import host_parts
+from advisor.estimate.serving.speculation import speculated
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES, bytes_per_parameter
 from advisor.foundation.record import by_identity, record
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.techniques import reserved_rank, speculated, technique_facts
+from advisor.nouns.techniques import reserved_rank, technique_facts
 from advisor.nouns.workload import Serving
 
 FUSED_TARGETS: Final = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "gate_up", "up": "gate_up"}

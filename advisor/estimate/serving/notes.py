@@ -17,6 +17,7 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.serving.memory import adapters_bytes
+from advisor.estimate.serving.speculation import speculated
 from advisor.estimate.serving.stored_bytes import (
     SIXTEEN_BIT_BYTES,
     mean_bytes_per_parameter,
@@ -30,7 +31,7 @@ from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.quality import quality_words
-from advisor.nouns.techniques import Speculation, reserved_rank, speculated, technique_facts
+from advisor.nouns.techniques import Speculation, reserved_rank, technique_facts
 from advisor.nouns.workload import Serving
 
 PAGE_BYTES = 4096

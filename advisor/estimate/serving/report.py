@@ -16,6 +16,7 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import buffer_factors, context_of, longest_request, loose_part
 from advisor.estimate.serving.queued import Queued, QueuedSpreads
 from advisor.estimate.serving.results import LatencyAt, ServingEstimate
+from advisor.estimate.serving.speculation import widening as technique_widening
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.serving.together import together
@@ -37,7 +38,6 @@ from advisor.nouns.software.engines import (
     ServingFacts,
 )
 from advisor.nouns.software.tools import tool_choice
-from advisor.nouns.techniques import widening as technique_widening
 from advisor.nouns.workload import Serving
 
 LONGEST_CONTEXT_TOKENS = 10_000_000

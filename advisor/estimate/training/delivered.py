@@ -14,8 +14,8 @@ from advisor.estimate.results import StepTime
 from advisor.estimate.terms import term, time_terms
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.record import record
+from advisor.nouns.software.delivery import Delivery, Operator, Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
-from advisor.nouns.software.stacks import Delivery, Operator, Reliability
 
 WHOLE_RUN = "whole_run"
 """Name of the interval of a whole run's hours, before the operator's class."""

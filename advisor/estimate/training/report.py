@@ -31,8 +31,8 @@ from advisor.foundation.record import by_identity, record
 from advisor.foundation.units import HOUR_S, trimmed
 from advisor.nouns.hardware import Accelerator, Node, Segment
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.software.delivery import Reliability
 from advisor.nouns.software.efficiency import Calibration, Interval
-from advisor.nouns.software.stacks import Reliability
 
 
 @by_identity(64)

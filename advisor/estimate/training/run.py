@@ -18,10 +18,10 @@ from advisor.estimate.training.switches import MemorySwitches
 from advisor.foundation.record import record
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import PrecisionRecipe
+from advisor.nouns.software.delivery import Operator
 from advisor.nouns.software.stacks import (
     DEGREES,
     Degree,
-    Operator,
     SoftwareStack,
     Work,
     known_stacks,

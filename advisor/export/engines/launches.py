@@ -13,7 +13,7 @@ from advisor.estimate.batch.forward import inputs_per_answer, passes_per_answer
 from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
-from advisor.export.engines import weights
+from advisor.export.engines import gguf, neuron, speech
 from advisor.export.engines.programs import Program, predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
@@ -201,7 +201,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "batched": lambda one: one.step_tokens,
     "cache": _cache,
     "cache_or_auto": lambda one: _cache(one) or "auto",
-    "card_order": weights.order,
+    "card_order": gguf.order,
     "chunked": lambda one: _where(one.workload.step_tokens, True),
     "compile_s": lambda one: one.build.compile_s or None,
     "copies_apart": _copies_apart,
@@ -209,14 +209,14 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "folder": lambda one: f"{one.setup.slug.removeprefix('serve-')}-{one.setup.estimate.precision}",
     "expert_cards": lambda one: one.copies * _tensor(one),
     "further": _further,
-    "gguf": weights.file,
-    "ggml": weights.ggml,
-    "ggml_made": weights.ggml_made,
-    "ggml_making": weights.ggml_making,
+    "gguf": gguf.file,
+    "ggml": speech.ggml,
+    "ggml_made": speech.ggml_made,
+    "ggml_making": speech.making,
     "guidance": guidance,
-    "gguf_from": weights.source,
-    "gpu_layers_or_999": lambda one: weights.layers(one) or "999",  # Ollama takes no word for all
-    "gpu_layers_or_all": lambda one: weights.layers(one) or "all",
+    "gguf_from": gguf.source,
+    "gpu_layers_or_999": lambda one: gguf.layers(one) or "999",  # Ollama takes no word for all
+    "gpu_layers_or_all": lambda one: gguf.layers(one) or "all",
     "group_port": lambda one: GROUP_PORT,
     # Optimum computes 16-bit ONNX on a card.
     "half": lambda one: (
@@ -235,8 +235,8 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "layout": lambda one: one.setup.estimate.layout,
     "local_copies": lambda one: one.copies // one.machines,
     "makers": lambda one: " ".join(pip_install(*one.program.makers)[2:]),
-    "making": weights.making,
-    "neuron_config": weights.config,
+    "making": gguf.making,
+    "neuron_config": neuron.config,
     "memory_fraction": lambda one: f"{one.setup.calibration.serving.memory_fraction:g}",
     "one_copy_apart": lambda one: one.machines > 1 and one.copies == 1,
     "own_cache": _own_cache,
@@ -244,14 +244,14 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "passes": lambda one: passes_per_answer(one.setup.model, one.workload),
     "reads": reads,
     "ranks": lambda one: _tensor(one) * one.ranks,
-    "segment": weights.segment,
+    "segment": neuron.segment,
     "several_cards": lambda one: _where(one.cards > 1, "1"),
     "own_code": _own_code,
     "several_copies": lambda one: _where(one.copies > 1, True),
     "shared_tensor": lambda one: _tensor(one) * (one.copies if _spread(one) else 1),
     "slot_tokens": lambda one: one.sequences * one.context,
-    "sound_name": weights.sound_name,
-    "split": weights.split,
+    "sound_name": speech.name,
+    "split": gguf.split,
     "takes_batches": lambda one: (
         one.program.tool.at_once(duty_of(one.workload, one.setup.model)) is None
     ),
@@ -269,7 +269,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "tokenizer_mode": lambda one: _parser(one, "tokenizers"),
     "tool_parser": lambda one: _parser(one, "tools"),
     "together": lambda one: _where(one.copies > 1, _tensor(one) * one.copies),
-    "unpacked": weights.unpacked,
+    "unpacked": neuron.unpacked,
     "unpooled": lambda one: predicts_tokens(one.setup.model) and one.setup.checkpoint is None,
     "vllm_drafts": _vllm_drafts,
     "weight_options": _weights,

@@ -19,6 +19,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.software.delivery import Delivery, Reliability
 from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
     DIRECT_ROUTED,
@@ -42,7 +43,7 @@ from advisor.nouns.software.kernels import (
     tile_formats,
 )
 from advisor.nouns.software.links_and_memory import MemoryFacts, NetworkEfficiency, PipelineFacts
-from advisor.nouns.software.stacks import ENOUGH_GROUPS, Delivery, Reliability, SoftwareFacts
+from advisor.nouns.software.stacks import ENOUGH_GROUPS, SoftwareFacts
 
 VECTOR_WORK: Final = 1.0 / 8.0
 """Largest ratio of the vector units' fp32 rate to the 16-bit rate of the measured matrix units:

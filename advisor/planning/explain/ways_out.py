@@ -21,8 +21,13 @@ from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.explain.other_hardware import (
+    Change,
+    larger_cards,
+    more_cards,
+    more_host_memory,
+)
 from advisor.planning.explain.tuning import LIKELY
-from advisor.planning.explain.why_not import Change, larger_cards, more_cards, more_host_memory
 from advisor.planning.prepared import PricedCase
 from advisor.planning.stated import best_placement, supported_precision
 

@@ -35,12 +35,12 @@ from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, Verdict, raised_bytes
 from advisor.planning.fits.training import Trainer
+from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.stated import best_placement
-from advisor.planning.unsearched import hardware_system, hardware_systems
 
 OUTPUT_TOKENS: Final = 256
 """Generated tokens of a request, the default of ``Serving``; the rest is prompt."""

@@ -7,8 +7,9 @@ import streamlit as st
 
 from advisor import charts, frames
 from advisor.errors import InputError
+from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
-from advisor.lessons.topics import glossary, lesson, lesson_texts
+from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status

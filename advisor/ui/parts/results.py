@@ -14,7 +14,7 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.lessons.topics import explained
+from advisor.lessons.glossary import explained
 from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
