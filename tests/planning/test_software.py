@@ -47,6 +47,19 @@ def test_attention_to_picked_keys_needs_hopper(model: str, engine: str) -> None:
     assert used(found) == {engine}
 
 
+def test_workstation_blackwell_has_no_kernel_for_picked_keys_but_deepseek_v4s() -> None:
+    """vllm-project/vllm pull 54929 (V3.2 and GLM-5 stand still on 12.x) and pull 41834 (V4)."""
+    card = "rtx-pro-6000-blackwell-server"
+    for model, runs in (
+        ("deepseek-v3.2", False),
+        ("glm-5-fp8", False),
+        ("deepseek-v4-flash", True),
+    ):
+        found = answer(SERVE | {"engine": "vllm"}, model, accelerators=[card])
+        assert bool(found.plans) is runs, model
+        assert runs or rejection(found, card).code == "software"
+
+
 def test_unsloth_learns_from_pairs_with_adapters_alone() -> None:
     """Its file refuses DPO of all weights, so no plan may name it."""
     work = {"kind": "fine_tuning", "tokens": 2e7, "preference": "dpo"}
