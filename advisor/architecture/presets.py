@@ -41,6 +41,8 @@ class Preset(Noun):
 
 
 class _PresetFile(Noun):
+    video: tuple[str, ...]
+    """Beginnings of the names of models that make video."""
     sources: dict[str, PresetSource]
     presets: Annotated[dict[str, Preset], Field(min_length=1)]
 
@@ -199,7 +201,7 @@ def load_preset(
     """
     known, spelled = find_preset(name), name.strip().lower()
     if known is None:
-        refuse_format(name.strip())
+        refuse_unread(name.strip())
         nearest = _nearest(_compact(spelled))
         raise refusal(
             "unknown_preset",
@@ -213,8 +215,10 @@ def load_preset(
     return _build(known, sample, pruning, other)
 
 
-def refuse_format(name: str) -> None:
-    """Refuse the name of a known model with a number format at its end; the message parts them."""
+def refuse_unread(name: str) -> None:
+    """Refuse the name of a model of video, and a known one with a number format at its end."""
+    if _compact(name.rpartition("/")[2].lower()).startswith(_load().video):
+        raise refusal("video_model", value=name, name=name)
     alone = _FORMAT.fullmatch(name.rpartition("/")[2].lower())
     if alone and (model := find_preset(alone[1])):
         raise refusal("format_in_name", value=name, model=model)

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from pydantic import ValidationError
 
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
-from advisor.architecture.presets import find_preset, load_preset, refuse_format
+from advisor.architecture.presets import find_preset, load_preset, refuse_unread
 from advisor.architecture.table.model import ModelArchitecture, SampleSize
 from advisor.errors import refusal
 from advisor.foundation.files.reading import read_file
@@ -152,7 +152,7 @@ def fetch_config(hub_id: str) -> bytes:
     ``config.json``, or one that is too large.
     """
     if find_spec("huggingface_hub") is None:
-        refuse_format(hub_id)
+        refuse_unread(hub_id)
         raise refusal("hub_not_installed", value=hub_id, paste=PASTE)
     unreachable = _unreachable(hub_id)
     from huggingface_hub import errors, hf_hub_download

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.results import SoftwareUse
@@ -63,6 +64,7 @@ class Placement:
         backend, support = tool.support(self.accelerator) or ("", None)
         tuned = isinstance(case.workload, FineTuning)
         first = tool_of(case, architecture, self.accelerator) if tuned else None
+        most = first.most_cards if first is not None else inf
         return SoftwareUse(
             name=tool.name,
             title=tool.title,
@@ -71,4 +73,5 @@ class Placement:
             backend=backend,
             note=" ".join(item for item in (tool.ended, support.note if support else "") if item),
             instead_of=first.title if first is not None and first.name != tool.name else "",
+            first_on_one=most < self.count,
         )

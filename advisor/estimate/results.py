@@ -235,13 +235,17 @@ class SoftwareUse(Noun):
     """Backend under which it runs on the card; empty if it does not run there."""
     note: str = ""
     instead_of: str = ""
-    """Title of the first tool for the card, if the fine-tune does not fit under it."""
+    """Title of the first tool for the card, if it does not do the fine-tune."""
+    first_on_one: bool = False
+    """Whether that tool's limit is one card, not memory."""
 
     @property
     def sentence(self) -> str:
         """What does the work, and why not the first tool."""
-        why = f"; under {self.instead_of} this needs too much memory" if self.instead_of else ""
-        return f"Software: {self.named}{why}."
+        if self.first_on_one:
+            return f"Software: {self.named}; {self.instead_of} trains on one card."
+        why = f"; under {self.instead_of} this needs too much memory on the card"
+        return f"Software: {self.named}{why if self.instead_of else ''}."
 
 
 class Estimate(Noun):

@@ -24,6 +24,7 @@ from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import MOST_SPREAD, Arrivals
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.kernels import KernelEfficiency
+from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tools import Tool, known_tools, tool_choice
 from advisor.nouns.workload import FineTuning, Serving, Workload
 
@@ -322,7 +323,7 @@ def prepared(
 def _computed_together(
     case: Case, architecture: ModelArchitecture, catalog: Catalog
 ) -> tuple[Case, ModelArchitecture]:
-    """Lower an open concurrency to what the tool of a stated engine or card computes together."""
+    """Lower an open concurrency to one picture, or to what the tool of a card computes together."""
     workload, hardware = case.workload, case.hardware or on_owned(case).hardware
     loads = {"concurrency", "requests_per_s", "demand", "audio_hours"}
     if not isinstance(workload, Serving) or loads & workload.model_fields_set:
@@ -333,10 +334,13 @@ def _computed_together(
     card = catalog.accelerator(hardware.accelerator) if hardware else None
     tool = rules.choose(card) if card else known_tools().get(workload.engine or "")
     most = tool.at_once(rules.duty) if isinstance(tool, Tool) else None
-    if not isinstance(tool, Tool) or most is None:
+    if rules.duty is Duty.DENOISE:
+        together, note = 1, "one picture at a time, as for one person (--concurrency)"
+    elif isinstance(tool, Tool) and most is not None:
+        together = most * (hardware.count if hardware else 1)
+        note = f"{together} at once: each copy in {tool.title} computes {most} (--concurrency)"
+    else:
         return case, architecture
-    together = most * (hardware.count if hardware else 1)
-    note = f"{together} at once: each copy in {tool.title} computes {most} (--concurrency)"
     architecture = architecture.changed(assumptions=(*architecture.assumptions, note))
     return case.changed(workload=workload.changed(concurrency=together)), architecture
 

@@ -211,3 +211,14 @@ def test_per_layer_embeddings_are_counted_and_stored_in_few_bits(
 @pytest.mark.parametrize("asked", ["sdxl", "SDXL", "sd-1.5"])
 def test_a_diffusion_pipeline_is_known_by_its_own_name(asked: str) -> None:
     assert find_preset(asked) == f"{asked.lower()}-unet"
+
+
+@pytest.mark.parametrize(
+    "name", ["wan2.2-5b", "Wan2.1-T2V-14B", "hunyuanvideo", "LTX-Video", "cogvideox-5b"]
+)
+def test_models_of_video_are_refused_with_what_is_estimated(name: str) -> None:
+    """Their hub pages call these models text-to-video."""
+    with pytest.raises(InputError, match="makes video") as refused:
+        load_preset(name)
+    able = str(refused.value.allowed).replace(" or ", ", ").split(", ")
+    assert all(load_preset(each).denoises for each in able)

@@ -293,7 +293,7 @@ def test_the_next_usual_tool_is_planned_where_the_first_needs_too_much() -> None
     work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7, "sequence_length": 2048}
     found = answer(work, owned=[{"accelerator": "rtx-3070"}])
     assert used(found) == {"unsloth"}
-    assert "under TRL this needs too much memory" in found.plans[0].sentence
+    assert "under TRL this needs too much memory on the card" in found.plans[0].sentence
     assert used(answer(work, owned=[{"accelerator": "rtx-3090"}])) == {"trl"}
 
 
@@ -323,3 +323,68 @@ def test_no_fused_kernels_are_named_where_triton_has_none() -> None:
     assert told
     assert "Liger" not in told
     assert "loss in chunks" not in told
+
+
+def exported(to: str, work: dict[str, Any], model: str, card: str, count: int = 1) -> str:
+    case = {
+        "model": {"preset": model},
+        "workload": work,
+        "hardware": {"accelerator": card, "count": count},
+    }
+    return advisor.export(case, to).content
+
+
+def test_a_base_in_the_hosts_memory_is_planned_as_its_file_starts_it() -> None:
+    """ZeRO-3 of DeepSpeed moves a base of one card; FSDP needs ranks to share with."""
+    found = answer(LORA, "gemma-4-12b", owned=[{"accelerator": "rtx-4090"}])
+    plan = found.plans[0].estimate
+    assert plan.software is not None
+    assert plan.software.name == "deepspeed"
+    text = advisor.export(found.case, "torchrun", answer=found).content
+    assert "--deepspeed ds_config.json" in text
+    assert "Estimated as" not in text
+
+
+def test_full_tuning_under_unsloth_has_no_master_copy() -> None:
+    """Unsloth: "bfloat16 full finetuning which cuts memory usage by 50%" (models/vision.py)."""
+    work = {"kind": "fine_tuning", "method": "full", "tokens": 1e7, "software": "unsloth"}
+    found = answer(work, "llama-3.2-1b", owned=[{"accelerator": "rtx-4090"}])
+    assert found.plans[0].estimate.precision == "bf16_pure"
+    text = advisor.export(found.case, "unsloth", answer=found).content
+    assert "FULL = True" in text
+    assert "instead of" not in text
+
+
+def test_two_t4_train_together() -> None:
+    """Kaggle lends two T4. Unsloth's files train on one card; LLaMA-Factory's adapters are fp32
+    under fp16 (llamafactory 0.9.5, model/adapter.py), and DDP runs on both."""
+    work = LORA | {"method": "qlora", "tokens": 2e6}
+    found = answer(work, owned=[{"accelerator": "t4", "count": 2}])
+    plan = found.plans[0].estimate
+    assert (plan.count, plan.layout.sharding, plan.precision) == (2, "ddp", "fp16_mixed")
+    assert "Unsloth trains on one card" in found.plans[0].sentence
+
+
+def test_optimizers_of_bitsandbytes_train_under_deepspeed_instead_of_fsdp2() -> None:
+    """bitsandbytes-foundation/bitsandbytes issue 1633: illegal memory access with FSDP2."""
+    work = {"kind": "fine_tuning", "method": "full", "tokens": 1e8, "optimizer": "adamw_8bit"}
+    text = exported("torchrun", work, "phi-4", "a100-sxm-80gb", 8)
+    assert "--deepspeed ds_config.json" in text
+    assert "--optim adamw_bnb_8bit" in text
+    with pytest.raises(advisor.InputError, match="FSDP2"):
+        exported("axolotl", LORA | {"optimizer": "adamw_8bit"}, "llama-3.1-70b", "h100-sxm", 8)
+
+
+def test_pictures_are_made_one_at_a_time_unless_told_otherwise() -> None:
+    """One person waits for one picture, the default of diffusers' num_images_per_prompt."""
+    found = answer({"kind": "serving"}, "sdxl-unet", owned=[{"accelerator": "rtx-4090"}])
+    assert "1 image at a time" in found.plans[0].estimate.workload
+    told = answer({"kind": "serving", "concurrency": 4}, "sdxl-unet", accelerators=["rtx-4090"])
+    assert "batches of 4" in told.plans[0].estimate.workload
+
+
+def test_images_with_vulkans_kernels_get_vulkans_variable() -> None:
+    """ggml's Vulkan backend reads GGML_VK_VISIBLE_DEVICES, not HIP_VISIBLE_DEVICES."""
+    text = exported("llama-cpp", {"kind": "serving"}, "qwen3-8b", "rx-7900-xtx")
+    assert "export GGML_VK_VISIBLE_DEVICES=0" in text
+    assert "HIP_VISIBLE_DEVICES" not in text

@@ -37,6 +37,8 @@ class Build(Noun):
     """Image of ``launch_versions.yaml``."""
     images: dict[str, str] = Field(default_factory=dict)
     """Image by target (gfx942), architecture or lowest compute capability."""
+    kernels: dict[str, str] = Field(default_factory=dict)
+    """Image -> backend whose kernels it holds, if that is another one of the card."""
     bare: bool = False
     """Whether the image lacks the program, which is then installed there."""
     stored: tuple[str, ...] = ()
@@ -60,6 +62,11 @@ class Build(Noun):
 
         Boards with a system of their own (Jetson) run none of these images.
         """
+        name = self.image_key(card)
+        return image_named(name) if name else None
+
+    def image_key(self, card: Accelerator) -> str | None:
+        """Return the same image as ``data/launch_versions.yaml`` names it."""
         if card.segment is Segment.EDGE:
             return None
         own = card.compute_capability or card.architecture
@@ -67,7 +74,7 @@ class Build(Noun):
         if name is None and own[:1].isdigit():
             reached = [each for each in self.images if numbers(each) <= numbers(own)]
             name = self.images[max(reached, key=numbers)] if reached else None
-        return image_named(name) if name else None
+        return name
 
 
 class Weights(Noun):

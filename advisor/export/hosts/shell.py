@@ -53,7 +53,7 @@ def started(servers: Servers, launch: script.Launch) -> list[str]:
 
 def _one(servers: Servers, launch: script.Launch, index: int) -> list[str]:
     """Return the lines that start one server of a machine, on its own port and accelerators."""
-    variable, each = reach(servers.backend).visible, with_port(launch, index)
+    variable, each = reach(servers.kernels).visible, with_port(launch, index)
     narrow = variable and servers.cards_each < servers.setup.machine_size
     seen = [f"export {variable}={servers.visible(index)}"] if narrow else []
     changed = each.environment.items() - launch.environment.items()

@@ -162,8 +162,8 @@ class ContextSplit(Noun):
     """Levels over all cards of data and context parallelism."""
 
 
-class Fp32Weights(Noun):
-    """How a tool trains all weights in fp32, without a second copy, unless asked otherwise."""
+class WithoutMaster(Noun):
+    """How a tool trains all weights without a second copy in fp32, unless asked otherwise."""
 
     recipes: tuple[str, ...]
     """The usual first."""
@@ -193,7 +193,7 @@ class TrainingOffer(Noun):
     sharding_4bit: tuple[Sharding, ...] = (Sharding.DDP,)
     """The same with 4-bit weights: a tool that first loads the whole model on every card is not
     sharded."""
-    fp32_weights: Fp32Weights | None = None
+    without_master: WithoutMaster | None = None
     """None: it trains them beside a copy in fp32 if they are narrower."""
     lora_experts: str = ""
     """Mixtures whose routed experts get adapters (a key of ``experts`` in
@@ -212,11 +212,16 @@ class TrainingOffer(Noun):
     """Whether it can shard within a node and replicate over nodes (HSDP)."""
     offloads: tuple[Offload, ...] = ()
     """What can stay in the host's memory."""
+    hosts_lone_base: bool = True
+    """Whether one card can keep a frozen base there; where not, DeepSpeed can."""
     cards: PositiveInt | None = None
     """Most cards of one run; None has no limit."""
     computes: tuple[str, ...] = ("fp32", "fp16", "bf16")
     """Formats of matrix products, on cards that have them."""
     optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
+    unshared: tuple[Optimizer, ...] = ()
+    """Those that FSDP cannot share out: a model that needs it trains beside a master copy under
+    DeepSpeed."""
     optimizer_in_backward: bool = False
     encodes_ahead: bool = False
     """Whether text encoders leave the card before a diffusion network trains."""
@@ -274,10 +279,12 @@ class TrainingOffer(Noun):
             bits = " with 4-bit weights" if four_bit else ""
             beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")
         held = [what.value for what in layout.offload if what not in self.offloads]
-        stays = not self.hosts_parameters(four_bit=four_bit) or (four_bit and layout.data == 1)
+        stays = not self.hosts_parameters(four_bit=four_bit)
+        stays |= four_bit and layout.data == 1  # FSDP moves 4 bits, of several ranks
+        stays |= layout.accelerators == 1 and not self.hosts_lone_base
         if held:
             beyond.append(f"{' and '.join(held)} in the host's memory")
-        elif Offload.PARAMETERS in layout.offload and stays:  # FSDP moves 4 bits, of several ranks
+        elif Offload.PARAMETERS in layout.offload and stays:
             beyond.append("offloading of these parameters")
         if self.cards and layout.accelerators > self.cards:
             beyond.append(f"run on more than {self.cards} card")

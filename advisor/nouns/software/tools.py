@@ -8,6 +8,7 @@ each duty.
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
+from math import inf
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -180,6 +181,11 @@ class Tool(Noun):
         able = self.serving.divides if self.serving and support.divides is None else support.divides
         return degree in (able or ())
 
+    @property
+    def most_cards(self) -> float:
+        """Most accelerators of one training run; infinite without a limit."""
+        return (self.training and self.training.cards) or inf
+
     def at_once(self, duty: Duty) -> int | None:
         """Return the most requests that one copy computes together; None has no limit."""
         return self.serving.at_once.get(duty.value) if self.serving else None
@@ -317,7 +323,9 @@ def _trains(
     offer = known_tools()[name].training
     if offer and added and offer.recompute_experts:
         offer = offer.changed(recompute=offer.recompute_experts)
-    held = offer and offer.fp32_weights
+    if offer and not offer.hosts_lone_base and method in (None, FineTuningMethod.FULL):
+        offer = offer.changed(hosts_lone_base=True)
+    held = offer and offer.without_master
     if offer and held and alone:
         offer = offer.changed(sharding=held.sharding, offloads=held.offloads)
     if offer is None or offer.context is None:

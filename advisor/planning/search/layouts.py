@@ -163,6 +163,8 @@ def offered(grid: LayoutGrid, offer: TrainingOffer, *, four_bit: bool) -> NDArra
         whole = what is not Offload.PARAMETERS or offer.hosts_parameters(four_bit=four_bit)
         if what not in offer.offloads or not whole:
             able &= ~offloads(rows, what)
+    if not offer.hosts_lone_base:
+        able &= ~offloads(rows, Offload.PARAMETERS) | (rows.accelerators > 1)
     if offer.cards:
         able &= rows.accelerators <= offer.cards
     policies = np.array([policy in offer.recompute for policy in Recompute])

@@ -56,10 +56,13 @@ def proven_recipes(
     if architecture.unit is not Unit.TOKEN:
         return SAMPLE_RECIPES
     offer = offer_for(tool, workload, architecture)
-    alone = None if offer is None or trains_adapters(workload) else offer.fp32_weights
-    if alone is None or hosted or not alone.takes(layout or ParallelLayout()):
+    alone = None if offer is None or trains_adapters(workload) else offer.without_master
+    if offer is None or alone is None or workload.optimizer in offer.unshared:
         return PROVEN_RECIPES
-    return alone.recipes
+    always = {*offer.offloads} <= {*alone.offloads} and {*offer.sharding} <= {*alone.sharding}
+    if always or (not hosted and alone.takes(layout or ParallelLayout())):
+        return alone.recipes
+    return PROVEN_RECIPES
 
 
 def search(

@@ -133,11 +133,11 @@ def _left(
     for place, (system, wanted, rest, carried) in enumerate(trials):
         least = solved.get(place, inf)
         fewest = least_bytes / system.accelerator.memory_reported_bytes
-        left = tuple(n for n in wanted if fewest <= n and (n not in system.counts or n < least))
+        tried = {n for n in system.counts if system.tool is None or n <= system.tool.most_cards}
+        left = tuple(n for n in wanted if fewest <= n and (n not in tried or n < least))
         tools = rules.following(system.accelerator) if left and rest is None else rest or ()
         for step, tool in enumerate(tools):
-            most = (tool.training and tool.training.cards) or inf
-            if able := tuple(n for n in left if n <= most):
+            if able := tuple(n for n in left if n <= tool.most_cards):
                 under = replace(system, tool=tool, counts=able)
                 yield _Trial(under, left, tools[step + 1 :], carried or place in solved)
                 break
