@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
+from advisor.architecture.presets import load_preset
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
@@ -135,6 +136,23 @@ def test_few_tokens_read_few_experts() -> None:
     attention = 2 * 36 * (2880 * (4096 + 1024) + 4096 * 2880)
     head = 2 * 2880 * 201088
     assert times.tpot_s[0] == pytest.approx((experts + attention + head) / 1e12, rel=5e-3)
+
+
+def test_long_contexts_add_only_index_keys_to_sparse_attention() -> None:
+    """DeepSeek-V3.2 picks 2,048 latents of 576 with index keys of 128 in 61 layers (its report)."""
+
+    def token_s(input_tokens: int) -> float:
+        load = Serving(input_tokens=input_tokens, output_tokens=100, concurrency=1)
+        configuration = candidates(ParallelLayout(), accelerator=card(peak=1e21))
+        model = served(load_preset("deepseek-v3.2"))
+        found = serving_times(model, ServingLoad.of(load), configuration, calibration())
+        return float(found.tpot_s[0])
+
+    longer = 61 * 10_000 * 128 * 2 / 1e12
+    assert token_s(20_000) - token_s(10_000) == pytest.approx(longer, rel=1e-3)
+    latents = 61 * 900 * 576 * 2 / 1e12
+    short = 61 * 900 * 128 * 2 / 1e12
+    assert token_s(1_900) - token_s(1_000) == pytest.approx(latents + short, rel=1e-3)
 
 
 def test_rooflines_bound_every_step() -> None:

@@ -206,8 +206,6 @@ def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     notes = []
     if predicted := _prediction_layers(fields):
         notes.append(f"without the checkpoint's layers for multi-token prediction: {predicted}")
-    if fields.has("index_topk"):
-        notes.append("decoding counts as reading the whole cache, not only the picked keys")
     return tuple(notes)
 
 

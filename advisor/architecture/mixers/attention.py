@@ -364,6 +364,7 @@ class AttentionShape(AttentionTraits):
                     OperatorKind.ATTENTION,
                     division=TENSOR,
                     cache_elements_per_token=cached,
+                    read_keys=sparse.top_k,
                     **cache,
                 )
 

@@ -102,7 +102,7 @@ class CompressedAttention(Mixer):
         yield self._scores(at, "entries", window=picked, ratio=ratio, cached=False)
         # Few entries are read, yet all of them stay cached.
         cache = self._scores(at, "entry_cache", window=None, ratio=ratio)
-        yield cache.changed(flops_per_token_per_key=0.0)
+        yield cache.changed(flops_per_token_per_key=0.0, read_keys=picked)
         yield from self._indexer(indexer, ratio, at)
 
     def _indexer(self, indexer: CompressedIndexer, ratio: int, at: Rows) -> Iterator[Operator]:

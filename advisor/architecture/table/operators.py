@@ -177,6 +177,8 @@ class Operator(Noun):
     keys: int | None = None
     """Number of attended keys if the network fixes it: patches of an image, text of a prompt. The
     sequence length then has no effect."""
+    read_keys: int | None = None
+    """Largest number of cached keys that an answer's step reads, if others stay cached unread."""
     moved_elements_per_token: float = 0.0
     """Memory-bound rows: elements that a fused kernel reads and writes in the forward pass."""
     moved_elements_per_token_unfused: float = 0.0

@@ -230,8 +230,10 @@ def attention_time(
     scores = np.zeros_like(reading)
     for row in served.attention:
         window = float(row.window) if row.window else np.inf
+        # Servers gather the keys that sparse attention picks; other engines read them all.
+        picked = float(row.read_keys) if row.read_keys and not engine.backends else window
         keys = mean_attended_tokens(
-            first=content.context_first, last=content.context_last, window=window
+            first=content.context_first, last=content.context_last, window=picked
         )
         keys = float(row.keys) if row.keys else keys
         elements = row.cache_elements_per_token * row_cache_share(row, layout)
