@@ -62,11 +62,14 @@ if TYPE_CHECKING:
     from advisor.fleet.results import FleetPlan as FleetPlan
     from advisor.owning.results import Ownership as Ownership
     from advisor.planning.explain.curves import Scaling as Scaling
+    from advisor.planning.explain.sentences import energy_used as energy_used
+    from advisor.planning.explain.sentences import way_out_sentence as way_out_sentence
     from advisor.planning.explain.turning import Cell as Cell
     from advisor.planning.explain.turning import Turn as Turn
     from advisor.planning.explain.turning import Turning as Turning
     from advisor.planning.explain.what_if import WhatIf as WhatIf
     from advisor.planning.fits.request import fits as fits
+    from advisor.planning.fits.results import VERDICT_TITLES as VERDICT_TITLES
     from advisor.planning.fits.results import Fits as Fits
 
 _LATER: Final = {
@@ -84,12 +87,13 @@ _LATER: Final = {
         "export.fleet_report": "fleet_report",
         "export.formats": "Export",
         "planning.fits.request": "fits",
-        "planning.fits.results": "Fits",
+        "planning.fits.results": "VERDICT_TITLES Fits",
         "owning.results": "Ownership",
         "catalog.offer_list": "list_offers price_overview",
         "catalog.own.facts": "parse_own_facts uploads_come_from using_catalog",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.curves": "Scaling",
+        "planning.explain.sentences": "energy_used way_out_sentence",
         "planning.explain.turning": "Cell Turn Turning",
         "planning.explain.what_if": "WhatIf",
         "calibration.scoring.report": "ValidationReport",

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final, Literal
 
@@ -75,17 +76,8 @@ def _paths(part: str) -> tuple[tuple[str, ...], ...]:
     return tuple(
         tuple(path.split(_APART))
         for path, shapes in _places().places.items()
-        if any(_is_like(part, shape) for shape in shapes)
+        if any(fnmatchcase(part, shape) for shape in shapes)
     )
-
-
-def _is_like(part: str, shape: str) -> bool:
-    """Whether a region has a shape, whose one star stands for any letters."""
-    first, star, last = shape.partition("*")
-    if not star:
-        return part == shape
-    longer = len(part) >= len(first) + len(last)
-    return longer and part.startswith(first) and part.endswith(last)
 
 
 _places = shipped("places.yaml", _Places)

@@ -5,16 +5,8 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    Drawn,
-    Theme,
-    figure,
-    line,
-    log_axis,
-    log_ticks,
-    marks,
-    refuse_empty,
-)
+from advisor.charts import draw
+from advisor.charts.theme import Drawn, Theme
 from advisor.foundation.units import trimmed
 
 HEIGHT: Final = 520
@@ -31,7 +23,7 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
 
     ``quantity`` has name and unit for the axes; ``customdata`` of a point is its row in ``frame``.
     """
-    refuse_empty(frame, "the accuracy chart needs at least one measurement")
+    draw.refuse_empty(frame, "the accuracy chart needs at least one measurement")
     ends = frame[["measured", "expected"]]
     low, high = float(ends.min().min()) / MARGIN, float(ends.max().max()) * MARGIN
     numbered = frame.assign(position=range(len(frame)), shown=_tasks(frame))
@@ -43,7 +35,7 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
     for number, (task, rows) in enumerate(numbered.groupby("shown", sort=False)):
         place = number % len(theme.hues)
         traces.append(
-            marks(
+            draw.marks(
                 rows["measured"],
                 rows["expected"],
                 marker={"color": theme.hues[place], "symbol": SYMBOLS[place], "opacity": 0.75},
@@ -56,15 +48,15 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
                 hovertemplate="%{text}<br>measured %{x:.3g}, predicted %{y:.3g}<extra></extra>",
             )
         )
-    ticks = {tick: f"{tick:,.10g}" for tick in log_ticks(low, high, at_most=TICKS)}
+    ticks = {tick: f"{tick:,.10g}" for tick in draw.log_ticks(low, high, at_most=TICKS)}
     measured = f"Measured: {quantity.replace(' (', '<br>(')}"
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=accuracy_alt(frame, quantity=quantity),
         height=HEIGHT,
-        x=log_axis(theme, measured, low, high, ticks),
-        y=log_axis(theme, "Predicted", low, high, ticks),
+        x=draw.log_axis(theme, measured, low, high, ticks),
+        y=draw.log_axis(theme, "Predicted", low, high, ticks),
     )
 
 
@@ -93,4 +85,6 @@ def _equal(
 ) -> Drawn:
     ends = [low, high]
     legend: Drawn = {"name": name, "showlegend": name is not None, "hoverinfo": "skip"}
-    return line(ends, [end * factor for end in ends], color=color, width=1.5, dash=dash, **legend)
+    return draw.line(
+        ends, [end * factor for end in ends], color=color, width=1.5, dash=dash, **legend
+    )

@@ -5,17 +5,8 @@ from typing import Any, Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    Drawn,
-    Theme,
-    axis,
-    figure,
-    line,
-    marks,
-    names_axis,
-    note,
-    refuse_empty,
-)
+from advisor.charts import draw
+from advisor.charts.theme import Drawn, Theme
 
 ROW_PX: Final = 44
 FRAME_PX: Final = 90
@@ -26,7 +17,7 @@ NARROW_ROOM: Final = 2.2
 
 def spread_chart(frame: pd.DataFrame, *, title: str, unit: str, theme: Theme) -> go.Figure:
     """Return dots with ranges, linear from 0, one row for each card."""
-    refuse_empty(frame, "the chart of cards needs at least one")
+    draw.refuse_empty(frame, "the chart of cards needs at least one")
     cards: list[Any] = list(frame.itertuples())
     over = ", median and range over providers" if int(frame["providers"].max()) else ""
     words = unit if theme.compact else f"{title} ({unit}){over}"
@@ -38,8 +29,8 @@ def spread_chart(frame: pd.DataFrame, *, title: str, unit: str, theme: Theme) ->
         rows += [card.name, card.name, None]
     dot = {"size": 13, "color": theme.hues[0], "line": {"width": 2, "color": theme.page}}
     traces = [
-        line(ranges, rows, color=theme.mark, width=4, hoverinfo="skip"),
-        marks(
+        draw.line(ranges, rows, color=theme.mark, width=4, hoverinfo="skip"),
+        draw.marks(
             [card.middle for card in cards],
             [card.name for card in cards],
             marker=dot,
@@ -47,15 +38,15 @@ def spread_chart(frame: pd.DataFrame, *, title: str, unit: str, theme: Theme) ->
         ),
     ]
     beside: Drawn = {"xanchor": "left", "xshift": 10}
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=spread_alt(frame, title=title, unit=unit),
         height=FRAME_PX + ROW_PX * len(cards),
-        x=axis(theme, words, range=[0, room * max(card.high for card in cards)]),
-        y=names_axis(theme, autorange="reversed"),
+        x=draw.axis(theme, words, range=[0, room * max(card.high for card in cards)]),
+        y=draw.names_axis(theme, autorange="reversed"),
         annotations=[
-            note(theme, card.label.replace(" to ", "–"), x=card.high, y=card.name, **beside)
+            draw.note(theme, card.label.replace(" to ", "–"), x=card.high, y=card.name, **beside)
             for card in cards
         ],
         showlegend=False,

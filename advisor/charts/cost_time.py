@@ -7,22 +7,12 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from advisor.charts import draw
 from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
-from advisor.charts.theme import (
-    Drawn,
-    Theme,
-    faint,
-    figure,
-    log_axis,
-    log_ticks,
-    marks,
-    note,
-    refuse_empty,
-    rule,
-)
+from advisor.charts.theme import Drawn, Theme, faint
 from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND, round_significant
-from advisor.frames import Axes, Point
+from advisor.frames.points import Axes, Point
 
 HEIGHT: Final = 430
 COMPACT_HEIGHT: Final = 320
@@ -52,7 +42,7 @@ def cost_time_chart(
 
     A compact one, for a phone, is lower and has three labels.
     """
-    refuse_empty(points, "the cost-time chart needs at least one candidate")
+    draw.refuse_empty(points, "the cost-time chart needs at least one candidate")
     shown, plans = _with_heights(points, axes), _with_heights(chosen, axes)
     frontier = [item for item in shown if item.on_frontier]
     beaten = [item for item in shown if not item.on_frontier]
@@ -77,7 +67,7 @@ def cost_time_chart(
         _dots(plans, axes, "The plans above", gold, diamond)
         | _crosses(plans, gold, priced=axes.priced),
     ]
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=cost_time_alt(points, chosen, axes),
@@ -173,7 +163,7 @@ def _padded(values: list[float], limit: float | None) -> tuple[float, float]:
 
 
 def _dots(points: Sequence[Point], axes: Axes, name: str, color: str, marker: Drawn) -> Drawn:
-    return marks(
+    return draw.marks(
         [item.time for item in points],
         [item.cost for item in points],
         marker={"color": color, "line": {"width": 1.5, "color": color}, **marker},
@@ -239,24 +229,24 @@ def _annotation(placed: Placed, theme: Theme) -> Drawn:
     at: Drawn = {"x": math.log10(placed.label.x), "y": math.log10(placed.label.y)}
     anchors: Drawn = {"xanchor": placed.xanchor, "yanchor": placed.yanchor}
     align = "right" if placed.xanchor == "right" else "left"
-    return note(theme, placed.html, align=align, **at, **anchors, **look, **where)
+    return draw.note(theme, placed.html, align=align, **at, **anchors, **look, **where)
 
 
 def _time_axis(axes: Axes, x_range: tuple[float, float], theme: Theme) -> Drawn:
     unit, size = time_scale(axes, x_range)
     low, high = x_range[0] / size, x_range[1] / size
-    ticks = log_ticks(low, high, at_most=5 if theme.compact else 12)
+    ticks = draw.log_ticks(low, high, at_most=5 if theme.compact else 12)
     texts = {tick * size: f"{tick:,.10g}" for tick in ticks}
-    return log_axis(theme, f"{axes.time_title} ({unit})", *x_range, texts)
+    return draw.log_axis(theme, f"{axes.time_title} ({unit})", *x_range, texts)
 
 
 def _cost_axis(axes: Axes, y_range: tuple[float, float], theme: Theme) -> Drawn:
-    ticks = log_ticks(*y_range, at_most=5 if theme.compact else 9)
+    ticks = draw.log_ticks(*y_range, at_most=5 if theme.compact else 9)
     title = f"{axes.cost_title} (USD)" if axes.priced else "Cards used"
     texts = {tick: f"{tick:,.10g}" for tick in ticks}
     if axes.priced:
         texts = {tick: f"${tick:,.0f}" if tick >= 1 else f"${tick:.2f}" for tick in ticks}
-    return log_axis(theme, title, *y_range, texts)
+    return draw.log_axis(theme, title, *y_range, texts)
 
 
 def _hover(item: Point, axes: Axes) -> str:
@@ -279,10 +269,10 @@ def _limit_shapes(
     area |= {"fillcolor": theme.mark, "opacity": 0.16}
     if (at := axes.time_limit) is not None:
         shapes.append(area | {"x0": at, "x1": x_range[1], "yref": "paper", "y0": 0, "y1": 1})
-        shapes.append(rule(at, color=theme.text))
+        shapes.append(draw.rule(at, color=theme.text))
     if (at := axes.cost_limit) is not None and axes.priced:
         shapes.append(area | {"y0": at, "y1": y_range[1], "xref": "paper", "x0": 0, "x1": 1})
-        shapes.append(rule(at, color=theme.text, along="y"))
+        shapes.append(draw.rule(at, color=theme.text, along="y"))
     return shapes
 
 
@@ -299,11 +289,11 @@ def _limit_notes(axes: Axes, theme: Theme) -> list[Drawn]:
             "textangle": -90,
         }
         notes.append(
-            note(theme, f"{axes.time_limit_words}, {_time_text(at, axes)}", **corner, **side)
+            draw.note(theme, f"{axes.time_limit_words}, {_time_text(at, axes)}", **corner, **side)
         )
     if (at := axes.cost_limit) is not None and axes.priced:
         top: Drawn = {"xref": "paper", "x": 0.01, "y": math.log10(at)}
-        notes.append(note(theme, f"over your budget, {money(at)}", **corner, **top))
+        notes.append(draw.note(theme, f"over your budget, {money(at)}", **corner, **top))
     return notes
 
 

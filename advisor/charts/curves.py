@@ -9,19 +9,8 @@ from typing import Any, Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    Drawn,
-    Theme,
-    axis,
-    faint,
-    figure,
-    line,
-    log_axis,
-    marks,
-    note,
-    refuse_empty,
-    rule,
-)
+from advisor.charts import draw
+from advisor.charts.theme import Drawn, Theme, faint
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOUR_S
 
@@ -44,7 +33,7 @@ def curve_chart(frame: pd.DataFrame, *, title: str, sentence: str, theme: Theme)
 
     ``frame`` is `advisor.frames.curve_frame`'s; without a point it is a ``ValueError``.
     """
-    refuse_empty(frame, "the chart of a curve needs at least one point")
+    draw.refuse_empty(frame, "the chart of a curve needs at least one point")
     values = frame["value"].tolist()
     usable = float(frame["usable_gib"].min())
     chosen = frame[frame["chosen"]]
@@ -63,12 +52,12 @@ def curve_chart(frame: pd.DataFrame, *, title: str, sentence: str, theme: Theme)
     ]
     ticks = values[:: max(1, math.ceil(len(values) / (4 if theme.compact else 9)))]
     limit: Drawn = {"xref": "paper", "x": 0.01, "xanchor": "left", "y": usable, "yanchor": "bottom"}
-    return figure(
+    return draw.figure(
         theme,
         [trace for trace in traces if trace["x"]],
         alt=curve_alt(frame, title=title, sentence=sentence),
         height=HEIGHT,
-        x=axis(
+        x=draw.axis(
             theme,
             title,
             type="log",
@@ -76,8 +65,8 @@ def curve_chart(frame: pd.DataFrame, *, title: str, sentence: str, theme: Theme)
             ticktext=[f"{tick:,}" for tick in ticks],
             anchor="y2",
         ),
-        y=axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
-        yaxis2=axis(
+        y=draw.axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
+        yaxis2=draw.axis(
             theme,
             speed_unit.capitalize(),
             domain=SPEED_DOMAIN,
@@ -85,8 +74,8 @@ def curve_chart(frame: pd.DataFrame, *, title: str, sentence: str, theme: Theme)
             nticks=4,
             tickformat=",",
         ),
-        shapes=[rule(usable, color=theme.text, along="y")],
-        annotations=[note(theme, f"{usable:.1f} GiB usable", **limit)],
+        shapes=[draw.rule(usable, color=theme.text, along="y")],
+        annotations=[draw.note(theme, f"{usable:.1f} GiB usable", **limit)],
     )
 
 
@@ -105,11 +94,11 @@ def _memory(
     values: list[int], column: pd.Series[float], theme: Theme, *, width: int, **more: Any
 ) -> Drawn:
     hover = "%{x:,}: %{y:.1f} GiB<extra></extra>"
-    return line(values, column, color=theme.hues[0], width=width, hovertemplate=hover, **more)
+    return draw.line(values, column, color=theme.hues[0], width=width, hovertemplate=hover, **more)
 
 
 def _speed(rows: pd.DataFrame, theme: Theme, *, name: str, symbol: str = "star") -> Drawn:
-    return marks(
+    return draw.marks(
         rows["value"],
         rows["speed_per_s"],
         marker={"color": theme.hues[2], "symbol": symbol},
@@ -121,12 +110,12 @@ def _speed(rows: pd.DataFrame, theme: Theme, *, name: str, symbol: str = "star")
 
 def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     """Return the efficiency of each number of accelerators, with perfect scaling."""
-    refuse_empty(frame, "the scaling chart needs at least one number of accelerators")
+    draw.refuse_empty(frame, "the scaling chart needs at least one number of accelerators")
     counts = frame["count"].tolist()
     low, high = counts[0] / MARGIN, counts[-1] * MARGIN
     ticks = counts[:: math.ceil(len(counts) / TICKS)]
     traces = [
-        line(
+        draw.line(
             [low, high],
             [1.0, 1.0],
             color=theme.muted,
@@ -135,7 +124,7 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
             name="Perfect scaling",
             hoverinfo="skip",
         ),
-        line(
+        draw.line(
             counts,
             frame["efficiency"],
             color=theme.hues[0],
@@ -146,13 +135,13 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
             hovertemplate="%{text}<extra></extra>",
         ),
     ]
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=scaling_alt(frame),
         height=SCALING_HEIGHT,
-        x=log_axis(theme, "Accelerators", low, high, {tick: f"{tick:,}" for tick in ticks}),
-        y=axis(
+        x=draw.log_axis(theme, "Accelerators", low, high, {tick: f"{tick:,}" for tick in ticks}),
+        y=draw.axis(
             theme,
             "Speed of each, against the fewest that fit",
             tickformat=".0%",
@@ -194,9 +183,9 @@ def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
 
     ``fixed`` are those of the fleet for the peak.
     """
-    refuse_empty(frame, "the chart of the day needs at least one hour")
+    draw.refuse_empty(frame, "the chart of the day needs at least one hour")
     hours = frame["hour"].tolist()
-    fixed_line = line(
+    fixed_line = draw.line(
         [hours[0], hours[-1]],
         [fixed, fixed],
         color=theme.muted,
@@ -206,7 +195,7 @@ def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
         hovertemplate="%{y} replicas<extra></extra>",
     )
     by_hour = [
-        line(
+        draw.line(
             hours,
             frame[column],
             color=theme.hues[place],
@@ -217,13 +206,13 @@ def day_chart(frame: pd.DataFrame, fixed: int, *, theme: Theme) -> go.Figure:
     ]
     for trace in by_hour:
         trace["line"] |= {"shape": "hvh"}
-    return figure(
+    return draw.figure(
         theme,
         [fixed_line, *by_hour],
         alt=day_alt(frame, fixed),
         height=DAY_HEIGHT,
-        x=axis(theme, "Hour"),
-        y=axis(theme, "Replicas", rangemode="tozero"),
+        x=draw.axis(theme, "Hour"),
+        y=draw.axis(theme, "Replicas", rangemode="tozero"),
     )
 
 

@@ -6,7 +6,8 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Theme, axis, bars, figure, refuse_empty
+from advisor.charts import draw
+from advisor.charts.theme import Theme
 from advisor.foundation.formatting import percent
 
 ROW_HEIGHT, COMPACT_ROW = 34, 72
@@ -28,7 +29,7 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     if theme.compact:
         rows = ["<br>".join(wrap(name, LINE)) for name in rows]
     traces = [
-        bars(
+        draw.bars(
             rows,
             100 * shares[name],
             marker={"color": theme.mark if name == REST else theme.hues[place]},
@@ -38,13 +39,13 @@ def weeks_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
         for place, name in enumerate(shares.columns)
     ]
     row = COMPACT_ROW if theme.compact else ROW_HEIGHT
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=weeks_alt(frame),
         height=TOP_HEIGHT + row * len(shares),
-        x=axis(theme, "Share of the cards (%)", range=[0, 100]),
-        y=axis(theme, "", autorange="reversed"),
+        x=draw.axis(theme, "Share of the cards (%)", range=[0, 100]),
+        y=draw.axis(theme, "", autorange="reversed"),
         barmode="stack",
     )
 
@@ -70,7 +71,7 @@ def weeks_finding(frame: pd.DataFrame) -> str:
 
 def _by_workload(frame: pd.DataFrame) -> pd.DataFrame:
     """Return shares by row and workload; the smaller workloads together."""
-    refuse_empty(frame, "the chart of the week needs a machine in use")
+    draw.refuse_empty(frame, "the chart of the week needs a machine in use")
     largest = frame.groupby("workload")["share"].sum().nlargest(SHOWN).index
     shown = frame.assign(workload=frame["workload"].where(frame["workload"].isin(largest), REST))
     shares = shown.pivot_table(

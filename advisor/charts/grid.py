@@ -8,7 +8,8 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Drawn, Theme, axis, faint, figure, refuse_empty
+from advisor.charts import draw
+from advisor.charts.theme import FONT_SIZE, Drawn, Theme, faint
 from advisor.frames.turning import NOT_OFFERED
 
 ROW_PX: Final = 32
@@ -27,7 +28,7 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme) -> go.Figure:
     ``frame`` is `advisor.frames.grid_frame`'s; without a cell it is a ``ValueError``. A
     compact one has fewer cards and numbers, and short names.
     """
-    refuse_empty(frame, "the heat map needs at least one accelerator")
+    draw.refuse_empty(frame, "the heat map needs at least one accelerator")
     alt = f"{grid_finding(frame)} Heat map, cards down, their number across; stronger is better."
     cards, counts = frame["card"].drop_duplicates(), frame["count"].drop_duplicates()
     if theme.compact:
@@ -62,13 +63,13 @@ def grid_chart(frame: pd.DataFrame, *, by: str, theme: Theme) -> go.Figure:
             "hovertemplate": "%{x} %{y}: %{text}<extra></extra>",
         }
     ]
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=alt,
         height=FRAME_PX + ROW_PX * len(down),
-        x=axis(theme, "Number of cards", type="category", showgrid=False),
-        y=axis(
+        x=draw.axis(theme, "Number of cards", type="category", showgrid=False),
+        y=draw.axis(
             theme,
             "",
             type="category",

@@ -6,7 +6,8 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Drawn, Theme, axis, bars, figure, note, rule
+from advisor.charts import draw
+from advisor.charts.theme import Drawn, Theme
 from advisor.lessons.results import Figures
 
 ROW_PX: Final = 36
@@ -30,7 +31,7 @@ def lesson_chart(figures: Figures, *, theme: Theme) -> go.Figure:
     most = SHORT_LABEL if theme.compact else LONGEST_LABEL
     longest = max(bar.value.expected for bar in shown)
     traces = [
-        bars(
+        draw.bars(
             rows,
             [bar.value.expected for bar in shown],
             marker={"color": [theme.hues[0] if bar.chosen else theme.mark for bar in shown]},
@@ -39,13 +40,13 @@ def lesson_chart(figures: Figures, *, theme: Theme) -> go.Figure:
         )
     ]
     end = ROOM[theme.compact] * max(longest, figures.limit or 0.0) or 1.0
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=lesson_alt(figures),
         height=FRAME_PX + ROW_PX * len(shown),
-        x=axis(theme, figures.axis, range=[0, end]),
-        y=axis(
+        x=draw.axis(theme, figures.axis, range=[0, end]),
+        y=draw.axis(
             theme,
             "",
             tickvals=rows,
@@ -55,7 +56,7 @@ def lesson_chart(figures: Figures, *, theme: Theme) -> go.Figure:
         ),
         margin={"t": 24},
         showlegend=False,
-        shapes=[] if figures.limit is None else [rule(figures.limit, color=theme.text)],
+        shapes=[] if figures.limit is None else [draw.rule(figures.limit, color=theme.text)],
         annotations=[*_notes(figures, theme)],
     )
 
@@ -69,7 +70,7 @@ def _notes(figures: Figures, theme: Theme) -> Iterator[Drawn]:
     """Yield the text beside each bar, readable above the line of the limit, and its words."""
     beside: Drawn = {"xanchor": "left", "xshift": 4, "bgcolor": theme.page}
     for row, bar in enumerate(figures.bars):
-        yield note(theme, bar.text, smaller=0, x=bar.value.expected, y=row, **beside)
+        yield draw.note(theme, bar.text, smaller=0, x=bar.value.expected, y=row, **beside)
     if figures.limit is not None:
         top: Drawn = {
             "x": figures.limit,
@@ -78,7 +79,7 @@ def _notes(figures: Figures, theme: Theme) -> Iterator[Drawn]:
             "y": 1,
             "yanchor": "bottom",
         }
-        yield note(theme, figures.limit_words, color=theme.muted, **top)
+        yield draw.note(theme, figures.limit_words, color=theme.muted, **top)
 
 
 def lesson_alt(figures: Figures) -> str:

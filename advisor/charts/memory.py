@@ -8,22 +8,11 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    FONT_SIZE,
-    Drawn,
-    Theme,
-    axis,
-    bars,
-    figure,
-    names_axis,
-    note,
-    refuse_empty,
-    rule,
-    uncertain_end,
-)
+from advisor.charts import draw
+from advisor.charts.theme import FONT_SIZE, Drawn, Theme
 from advisor.foundation.formatting import percent
 from advisor.foundation.units import trimmed
-from advisor.frames import MEMORY_GROUPS, MemoryTerm
+from advisor.frames.terms import MEMORY_GROUPS, MemoryTerm
 
 ROW_PX: Final = 84
 COMPACT_ROW_PX: Final = 110
@@ -43,7 +32,7 @@ HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 
 def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme) -> go.Figure:
     """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory."""
-    refuse_empty(memory, "the memory chart needs at least one plan")
+    draw.refuse_empty(memory, "the memory chart needs at least one plan")
     plans = [terms[0] for terms in _plans(memory)]
     names = [_row_name(bar.plan, bar.accelerator, compact=theme.compact) for bar in plans]
     longest = max(max(bar.total_high_gib, bar.usable_gib) for bar in plans)
@@ -57,15 +46,17 @@ def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme) -> go.Figure:
         if group in sizes
     ]
     spread = [bar.total_high_gib - bar.total_gib for bar in plans]
-    traces.append(uncertain_end(theme, names=rows, gib=spread) | {"width": 2 * HALF_BAR})
+    traces.append(draw.uncertain_end(theme, names=rows, gib=spread) | {"width": 2 * HALF_BAR})
     row_px = COMPACT_ROW_PX if theme.compact else ROW_PX
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=memory_alt(memory),
         height=FRAME_PX + row_px * len(plans),
-        x=axis(theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"),
-        y=names_axis(
+        x=draw.axis(
+            theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"
+        ),
+        y=draw.names_axis(
             theme, tickvals=rows, ticktext=names, range=[len(plans) - 0.5, -0.5 - NOTE_ROOM]
         ),
         barmode="stack",
@@ -134,23 +125,23 @@ def _stacked(
 ) -> Drawn:
     look: Drawn = {"color": theme.hues[hue], "line": {"width": 1, "color": theme.page}}
     hover = f"{group}: %{{x:.1f}} GiB<extra></extra>"
-    return bars(rows, gib, marker=look, name=group, hovertemplate=hover)
+    return draw.bars(rows, gib, marker=look, name=group, hovertemplate=hover)
 
 
 def _capacity_line(row: int, usable: float, theme: Theme) -> Drawn:
     ends = {"y0": row - 1.35 * HALF_BAR, "y1": row + 1.35 * HALF_BAR, "yref": "y"}
-    return rule(usable, color=theme.text, width=3, dash="solid") | ends
+    return draw.rule(usable, color=theme.text, width=3, dash="solid") | ends
 
 
 def _capacity_note(row: int, usable: float, longest: float, theme: Theme) -> Drawn:
     side = "right" if usable > longest / 2 else "left"
     above: Drawn = {"x": usable, "y": row - 1.35 * HALF_BAR, "xanchor": side, "yanchor": "bottom"}
-    return note(theme, f"{usable:.1f} GiB usable", **above)
+    return draw.note(theme, f"{usable:.1f} GiB usable", **above)
 
 
 def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     """Return horizontal bars stacked by group, from 0, against the usable memory."""
-    refuse_empty(frame, "the chart of models needs at least one")
+    draw.refuse_empty(frame, "the chart of models needs at least one")
     models = frame["model"].drop_duplicates().tolist()
     usable = float(frame["usable_gib"].min())
     groups = {group: frame[frame["group"] == group] for group in HUES}
@@ -160,19 +151,19 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ]
     each = frame.drop_duplicates("model")
     spread = each["total_high_gib"] - each["total_gib"]
-    traces.append(uncertain_end(theme, names=models, gib=spread.tolist()))
+    traces.append(draw.uncertain_end(theme, names=models, gib=spread.tolist()))
     top: Drawn = {"x": usable, "yref": "paper", "y": 1, "xanchor": "center", "yanchor": "bottom"}
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=fits_alt(frame),
         height=MODELS_FRAME_PX + MODEL_PX * len(models),
-        x=axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
-        y=names_axis(theme, autorange="reversed"),
+        x=draw.axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
+        y=draw.names_axis(theme, autorange="reversed"),
         margin={"t": 40},
         barmode="stack",
-        shapes=[rule(usable, color=theme.text, width=3, dash="solid")],
-        annotations=[note(theme, f"{usable:.1f} GiB usable", bgcolor=theme.page, **top)],
+        shapes=[draw.rule(usable, color=theme.text, width=3, dash="solid")],
+        annotations=[draw.note(theme, f"{usable:.1f} GiB usable", bgcolor=theme.page, **top)],
     )
 
 

@@ -8,20 +8,8 @@ from typing import Any, Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    FONT_SIZE,
-    Drawn,
-    Theme,
-    axis,
-    bars,
-    faint,
-    figure,
-    line,
-    names_axis,
-    note,
-    refuse_empty,
-    rule,
-)
+from advisor.charts import draw
+from advisor.charts.theme import FONT_SIZE, Drawn, Theme, faint
 from advisor.foundation.formatting import money, signed_money
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH, round_significant
@@ -46,7 +34,7 @@ def timeline_chart(
 
     ``months``: first, expected and last one in which owning becomes cheaper; None if it does not.
     """
-    refuse_empty(frame, "the chart of cumulative cost needs at least one month")
+    draw.refuse_empty(frame, "the chart of cumulative cost needs at least one month")
     traces: list[Drawn] = []
     for name, column, hue, dash in (
         ("Owning", "own", OWN, "solid"),
@@ -57,7 +45,7 @@ def timeline_chart(
         traces += [
             _edge(frame, f"{column}_high_usd", color),
             _edge(frame, f"{column}_low_usd", color, fill="tonexty", fillcolor=band),
-            line(
+            draw.line(
                 frame["month"],
                 frame[f"{column}_usd"],
                 color=color,
@@ -71,13 +59,15 @@ def timeline_chart(
     highest = float(frame[["own_high_usd", "rent_high_usd"]].max().max())
     first, middle, final = months
     dearer = bool(last["own_usd"] >= last["rent_usd"])  # labels of near ends stand apart
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=timeline_alt(frame, month=middle),
         height=HEIGHT,
-        x=axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
-        y=axis(theme, "USD paid, money of today", rangemode="tozero", tickformat=dollars(highest)),
+        x=draw.axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
+        y=draw.axis(
+            theme, "USD paid, money of today", rangemode="tozero", tickformat=dollars(highest)
+        ),
         margin={"r": 90, "t": 40},
         shapes=_crossing(first, middle, final or int(last["month"]), theme),
         annotations=[
@@ -117,10 +107,10 @@ def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
 
 def effects_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     """Return a tornado: renting minus owning with each input at its ends."""
-    refuse_empty(frame, "the tornado needs at least one uncertain input")
+    draw.refuse_empty(frame, "the tornado needs at least one uncertain input")
     base = float(frame["expected_usd"].iloc[0])
     traces = [
-        bars(
+        draw.bars(
             frame["title"],
             frame[f"{end}_usd"] - base,
             marker={"color": theme.hues[hue], "pattern": {"shape": pattern}},
@@ -137,12 +127,12 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ends = pd.concat([frame["low_usd"], frame["high_usd"], pd.Series([0.0, base])])
     low, high = float(ends.min()), float(ends.max())
     room = (LABEL_ROOM / 4 if theme.compact else LABEL_ROOM) * (high - low or 1.0)
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=effects_alt(frame),
         height=FRAME_PX + ROW_PX * len(frame),
-        x=axis(
+        x=draw.axis(
             theme,
             "USD that owning saves"
             if theme.compact
@@ -152,12 +142,12 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
             range=[low - room, high + room],
             tickformat=dollars(high - low),
         ),
-        y=names_axis(theme, autorange="reversed"),
+        y=draw.names_axis(theme, autorange="reversed"),
         margin={"t": 40},
         barmode="overlay",
         shapes=[
-            rule(0.0, color=theme.text, width=3, dash="solid"),
-            rule(base, color=theme.mark, width=1, dash="solid"),
+            draw.rule(0.0, color=theme.text, width=3, dash="solid"),
+            draw.rule(base, color=theme.mark, width=1, dash="solid"),
         ],
         annotations=[] if theme.compact else _end_texts(frame, base, theme),
     )
@@ -177,8 +167,8 @@ def _end_texts(frame: pd.DataFrame, base: float, theme: Theme) -> list[Drawn]:
         )
         at_left: Drawn = {"x": min(low, base), "xanchor": "right", "xshift": -2}
         at_right: Drawn = {"x": max(high, base), "xanchor": "left", "xshift": 2}
-        texts.append(note(theme, left, y=row.title, **at_left, **look))
-        texts.append(note(theme, right, y=row.title, **at_right, **look))
+        texts.append(draw.note(theme, left, y=row.title, **at_left, **look))
+        texts.append(draw.note(theme, right, y=row.title, **at_right, **look))
     return texts
 
 
@@ -219,26 +209,28 @@ def strip_chart(
     ``title`` names the input, ``text`` is the value for people, ``ticks`` the format of the labels,
     e.g. ``$,.0f``.
     """
-    shapes = [rule(value, color=theme.text, width=2, dash="solid")]
+    shapes = [draw.rule(value, color=theme.text, width=2, dash="solid")]
     if hours is not None:
-        shapes.append(rule(hours, color=theme.mark, width=1, dash="dot", along="y"))
+        shapes.append(draw.rule(hours, color=theme.mark, width=1, dash="dot", along="y"))
     small: Drawn = {"tickfont": {"size": FONT_SIZE - 3, "color": theme.muted}}
-    curve = line(
+    curve = draw.line(
         frame["value"],
         [None if pd.isna(each) else each for each in frame["hours"]],
         color=theme.hues[OWN],
         hovertemplate="%{x:.3g}: above %{y:,.0f} h<extra></extra>",
     )
-    return figure(
+    return draw.figure(
         theme,
         [curve],
         alt=strip_alt(frame, title=title, value_text=text),
         height=STRIP_PX,
-        x=axis(theme, "", tickformat=ticks, nticks=5, showgrid=False, **small),
-        y=axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730], **small),
+        x=draw.axis(theme, "", tickformat=ticks, nticks=5, showgrid=False, **small),
+        y=draw.axis(theme, "", range=[0, HOURS_PER_MONTH], tickvals=[0, 365, 730], **small),
         margin={"l": 4, "t": 18, "b": 48},  # the button is below the ticks
         shapes=shapes,
-        annotations=[note(theme, "you", smaller=3, x=value, yref="paper", y=1, yanchor="bottom")],
+        annotations=[
+            draw.note(theme, "you", smaller=3, x=value, yref="paper", y=1, yanchor="bottom")
+        ],
         showlegend=False,
     )
 
@@ -264,7 +256,7 @@ def dollars(span: float) -> str:
 def _edge(frame: pd.DataFrame, column: str, color: str, **more: Any) -> Drawn:
     paid = frame[column].clip(lower=0)
     hidden: Drawn = {"hoverinfo": "skip", "showlegend": False}
-    return line(frame["month"], paid, color=color, width=0, **hidden, **more)
+    return draw.line(frame["month"], paid, color=color, width=0, **hidden, **more)
 
 
 def _crossing(first: int | None, middle: int | None, final: int, theme: Theme) -> list[Drawn]:
@@ -275,7 +267,7 @@ def _crossing(first: int | None, middle: int | None, final: int, theme: Theme) -
         look: Drawn = {"layer": "below", "line": {"width": 0}, "fillcolor": theme.panel}
         shapes.append({"type": "rect", **ends, **look})
     if middle is not None:
-        shapes.append(rule(float(middle), color=theme.text, width=2, dash="solid"))
+        shapes.append(draw.rule(float(middle), color=theme.text, width=2, dash="solid"))
     return shapes
 
 
@@ -290,4 +282,4 @@ def _end_label(
         "yanchor": yanchor,
     }
     look: Drawn = {"color": theme.hues[hue], "bgcolor": theme.page}
-    return note(theme, f"<b>{name}</b>", smaller=0, **look, **at)
+    return draw.note(theme, f"<b>{name}</b>", smaller=0, **look, **at)

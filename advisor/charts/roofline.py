@@ -5,17 +5,8 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import (
-    Drawn,
-    Theme,
-    figure,
-    line,
-    log_axis,
-    log_ticks,
-    marks,
-    note,
-    refuse_empty,
-)
+from advisor.charts import draw
+from advisor.charts.theme import Drawn, Theme
 from advisor.foundation.formatting import measured_rate
 from advisor.foundation.units import TFLOP, trimmed
 
@@ -32,7 +23,7 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
     Filled marks are measured; hollow marks are expected by the catalog's constants. The line is the
     best rate of a format and the measured bandwidth [bytes/s].
     """
-    refuse_empty(frame, "the roofline needs at least one product")
+    draw.refuse_empty(frame, "the roofline needs at least one product")
     low, high = frame["flops_per_byte"].min() / PAD, frame["flops_per_byte"].max() * PAD
     rates = pd.concat([frame["tflops"], frame["expected_tflops"].dropna()])
     bottom = min(rates.min(), low * bandwidth_bytes_per_s / TFLOP) / PAD
@@ -46,7 +37,7 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
         corners = sorted({low, min(max(ridge, low), high), high})
         ceiling = [min(best, x * bandwidth_bytes_per_s / TFLOP) for x in corners]
         traces += [
-            line(corners, ceiling, color=hue, hoverinfo="skip", showlegend=False),
+            draw.line(corners, ceiling, color=hue, hoverinfo="skip", showlegend=False),
             _products(rows, "tflops", str(name), hue, symbol),
         ]
         expected = rows[rows["expected_tflops"].notna()]
@@ -57,15 +48,15 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
     slope = f"slope: {measured_rate(bandwidth_bytes_per_s, 'B/s')} measured"
     corner: Drawn = {"xref": "paper", "yref": "paper", "x": 0.99, "y": 0.02}
     corner |= {"xanchor": "right", "yanchor": "bottom", "bgcolor": theme.page}
-    return figure(
+    return draw.figure(
         theme,
         traces,
         alt=roofline_alt(frame, bandwidth_bytes_per_s=bandwidth_bytes_per_s),
         height=HEIGHT,
-        x=log_axis(theme, "FLOPs per byte moved", low, high, _ticks(low, high)),
-        y=log_axis(theme, "TFLOPS", bottom, top, _ticks(bottom, top)),
+        x=draw.log_axis(theme, "FLOPs per byte moved", low, high, _ticks(low, high)),
+        y=draw.log_axis(theme, "TFLOPS", bottom, top, _ticks(bottom, top)),
         margin={"t": 40},
-        annotations=[note(theme, slope, **corner)],
+        annotations=[draw.note(theme, slope, **corner)],
     )
 
 
@@ -85,7 +76,7 @@ def roofline_alt(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float) -> str:
 
 
 def _products(rows: pd.DataFrame, column: str, name: str, hue: str, symbol: str) -> Drawn:
-    return marks(
+    return draw.marks(
         rows["flops_per_byte"],
         rows[column],
         marker={"color": hue, "symbol": symbol, "size": 10, "line": {"color": hue, "width": 2}},
@@ -96,4 +87,4 @@ def _products(rows: pd.DataFrame, column: str, name: str, hue: str, symbol: str)
 
 
 def _ticks(low: float, high: float) -> dict[float, str]:
-    return {tick: f"{tick:g}" for tick in log_ticks(low, high, at_most=9)}
+    return {tick: f"{tick:g}" for tick in draw.log_ticks(low, high, at_most=9)}

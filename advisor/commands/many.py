@@ -84,7 +84,12 @@ def validate(arguments: Namespace) -> None:
 
 def probe(arguments: Namespace) -> None:
     """Measure this machine, or show a report."""
-    report = _measured(arguments) if arguments.report is None else _read(arguments.report)
+    if arguments.report is None:
+        report = _measured(arguments)
+    else:
+        from advisor.probe.report import read_report
+
+        report = read_report(arguments.report)
     if arguments.output is not None:
         try:
             write_whole(Path(arguments.output), report.to_json() + "\n")
@@ -92,12 +97,6 @@ def probe(arguments: Namespace) -> None:
             print_content(report.to_json())  # minutes of measuring are not lost
             raise
     answered(arguments, report, catalog=api.load_catalog())
-
-
-def _read(path: str) -> ProbeReport:
-    from advisor.probe.report import read_report
-
-    return read_report(path)
 
 
 def _measured(arguments: Namespace) -> ProbeReport:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from advisor import api
-from advisor.catalog import Catalog, load_catalog
+from advisor.catalog import load_catalog
 from advisor.errors import InputError
 from advisor.foundation.names import check_known
 from advisor.foundation.noun import Noun, read_record, refuse
@@ -81,17 +81,16 @@ def lesson(
     topic: str,
     *,
     recommendation: Recommendation | None = None,
-    catalog: Catalog | None = None,
 ) -> Lesson:
     """Answer one question with figures of a case.
 
     Raises InputError if there is no such topic, or nothing does the work of the case.
 
     ``case``: the case; its plan is searched. ``topic``: a key of ``FIGURES``. ``recommendation``:
-    the answer to this case, if it is known already. ``catalog``: default: the shipped catalog.
+    the answer to this case, if it is known already.
     """
     check_known(topic, FIGURES, what="topic", field="topic")
-    catalog = catalog or load_catalog()
+    catalog = load_catalog()
     found = recommendation or api.recommend(as_case(case), catalog=catalog)
     asked = Asked(found.case, found, catalog)
     text = lesson_texts()[topic]

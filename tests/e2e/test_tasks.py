@@ -7,7 +7,8 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 import advisor
-from advisor import api, frames
+from advisor import api
+from advisor.frames.accuracy import accuracy_summary, quantities
 from tests.e2e.browsing import (
     ANSWER,
     NARROW,
@@ -94,8 +95,8 @@ def test_the_median_error_of_adapters_on_one_card(page: Page, app_url: str) -> N
     settle(page)
     fill(page, "Accelerator", "A100")
     runs = api.published_runs()
-    quantity = frames.quantities(runs)[0]
-    errors = frames.accuracy_summary(
+    quantity = quantities(runs)[0]
+    errors = accuracy_summary(
         [
             run
             for run in runs

@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 import advisor
-from advisor import charts, frames
 from advisor.catalog.traces import read_demand
+from advisor.charts.curves import day_alt, day_chart
+from advisor.charts.theme import LIGHT
 from advisor.errors import InputError
+from advisor.frames.turning import day_frame, day_table
 from tests.cases import serve
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
@@ -229,12 +231,12 @@ def test_other_files_are_refused_in_words(tmp_path: Path, text: str, said: str) 
 def test_the_chart_shows_demand_capacity_and_the_fixed_fleet() -> None:
     plan = advisor.recommend(asked(day_shape="office", peak_requests_per_s="60/s")).plans[0]
     assert plan.estimate.day is not None
-    frame = frames.day_frame(plan.estimate.day)
-    figure = charts.day_chart(frame, plan.replicas, theme=charts.LIGHT)
+    frame = day_frame(plan.estimate.day)
+    figure = day_chart(frame, plan.replicas, theme=LIGHT)
     lines = {line.name: line for line in figure.data}
     assert set(lines) == {"Fixed for the peak", "Needed by the requests", "Autoscaled fleet"}
     assert list(lines["Needed by the requests"].y) == [
         hour.needed for hour in plan.estimate.day.hours
     ]
-    assert str(plan.replicas) in charts.day_alt(frame, plan.replicas)
-    assert len(frames.day_table(plan.estimate.day)) == len(plan.estimate.day.ways)
+    assert str(plan.replicas) in day_alt(frame, plan.replicas)
+    assert len(day_table(plan.estimate.day)) == len(plan.estimate.day.ways)

@@ -8,7 +8,7 @@ import pytest
 
 import advisor
 from advisor import api
-from advisor.frames import grid_frame, grid_table, turns_sentence, turns_table
+from advisor.frames.turning import grid_frame, grid_table, turns_sentence, turns_table
 from advisor.planning.explain.turning import Cell, Turn
 
 TRAINED: dict[str, Any] = {

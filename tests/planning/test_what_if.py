@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor.frames import what_if_sentence, what_if_table
+from advisor.frames.turning import what_if_sentence, what_if_table
 from tests.cases import serve, tune
 
 TRAINED: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="lora", tokens=10e6)

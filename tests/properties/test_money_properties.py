@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
-from advisor import api, frames
+from advisor import api
 from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.foundation.quantities import Range
+from advisor.frames.ownership import bill_table
 from advisor.nouns.money import Owning
 from advisor.owning.assumptions import Bought, Spread, size_of
 from advisor.owning.costs import Work, owning_cost
@@ -80,7 +81,7 @@ def test_every_bill_of_owning_adds_up(
     bought = lines["accelerators"] + lines["hosts"] + lines["network"]
     assert exact(own.purchase_usd) == bought
 
-    table = frames.bill_table(found.model_copy(update={"own": own}))
+    table = bill_table(found.model_copy(update={"own": own}))
     for rows in (
         table.itertuples(index=False),
         list(csv.reader(StringIO(table.to_csv(index=False))))[1:],

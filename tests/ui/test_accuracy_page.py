@@ -15,9 +15,10 @@ from advisor import api
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row
-from advisor.charts import LIGHT, accuracy_alt, accuracy_chart
+from advisor.charts.accuracy import accuracy_alt, accuracy_chart
+from advisor.charts.theme import LIGHT
 from advisor.foundation.resources import data_path
-from advisor.frames import accuracy_frame, accuracy_summary, farthest_off
+from advisor.frames.accuracy import accuracy_frame, accuracy_summary, farthest_off
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining
 

@@ -8,13 +8,19 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
-from advisor import frames
 from advisor.catalog import Catalog
 from advisor.catalog.loader import load_snapshot
-from advisor.charts import DARK, LIGHT, spread_alt, spread_chart
+from advisor.charts.catalog import spread_alt, spread_chart
+from advisor.charts.theme import DARK, LIGHT
 from advisor.compare.cards import compare_cards
 from advisor.compare.spread import METRICS, spreads, verdicts
 from advisor.foundation.dates import current_day
+from advisor.frames.catalog import (
+    commitments_table,
+    fact_sources_table,
+    spread_frame,
+    verdict_sentences,
+)
 from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import Publish, cache, publish
 from tests.ui.seen import seen
@@ -168,7 +174,7 @@ def test_a_damaged_cache_is_told(cache: Path) -> None:
 
 
 def test_terms_cost_their_share_of_the_price_on_demand() -> None:
-    table = frames.commitments_table(compare_cards(["h100-sxm"], CATALOG), CATALOG)
+    table = commitments_table(compare_cards(["h100-sxm"], CATALOG), CATALOG)
     row = table[(table["Provider"] == "DigitalOcean") & (table["Months"] == 12)]
 
     # 3.26 a month paid ahead against 4.41 on demand in the source: 0.739.
@@ -178,13 +184,13 @@ def test_terms_cost_their_share_of_the_price_on_demand() -> None:
         if item.provider == "DigitalOcean" and item.on_demand_usd_per_hour
     )
     assert row["One card (USD/h)"].item() == pytest.approx(demand * 0.739, abs=1e-4)
-    assert frames.commitments_table(compare_cards(["gtx-1650"], CATALOG), CATALOG).empty
+    assert commitments_table(compare_cards(["gtx-1650"], CATALOG), CATALOG).empty
 
 
 def test_every_value_opens_to_its_source() -> None:
     found = compare_cards(["h100-sxm", "xeon-8268"], CATALOG)
-    card = frames.fact_sources_table(found, CATALOG, card=0).set_index("Fact")
-    processor = frames.fact_sources_table(found, CATALOG, card=1).set_index("Fact")
+    card = fact_sources_table(found, CATALOG, card=0).set_index("Fact")
+    processor = fact_sources_table(found, CATALOG, card=1).set_index("Fact")
 
     shown = card.loc["Cheapest rent"]
     # Neither a lower price "from", nor a marketplace's: that one moves in days.
@@ -252,7 +258,7 @@ def test_providers_that_disagree_are_too_close_to_call(
     found = verdicts(RENT, PAIR, catalog)
 
     assert found[0].close
-    [sentence] = frames.verdict_sentences(RENT, found)
+    [sentence] = verdict_sentences(RENT, found)
     assert "too close to call" in sentence
     assert why in sentence
 
@@ -283,23 +289,23 @@ def test_specifications_are_points() -> None:
 def test_figures_are_written_as_people_read_them() -> None:
     rents = priced(offer(PAIR[0], "p", 1.0), offer(PAIR[0], "q", 12.3), offer(PAIR[1], "p", 0.29))
 
-    assert list(frames.spread_frame(RENT, PAIR, rents)["label"]) == [
+    assert list(spread_frame(RENT, PAIR, rents)["label"]) == [
         "6.65 (1.00 to 12.30)",
         "0.29",
     ]
-    power = frames.spread_frame(BY_TITLE["Bandwidth"], ["h100-sxm", "gtx-1650"], CATALOG)
+    power = spread_frame(BY_TITLE["Bandwidth"], ["h100-sxm", "gtx-1650"], CATALOG)
     assert list(power["label"]) == ["3,350", "128.1"]
 
 
 def test_what_nobody_rents_has_no_rent() -> None:
     assert spreads(RENT, ["gtx-1650"], CATALOG) == ()
-    assert frames.spread_frame(RENT, ["gtx-1650"], CATALOG).empty
+    assert spread_frame(RENT, ["gtx-1650"], CATALOG).empty
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.title)
 def test_every_chart_starts_at_zero_and_speaks(metric, theme) -> None:
-    frame = frames.spread_frame(metric, PAIR, CATALOG)
+    frame = spread_frame(metric, PAIR, CATALOG)
     if frame.empty:
         pytest.skip("not known of these")
     chart = spread_chart(frame, title=metric.title, unit=metric.unit, theme=theme)

@@ -7,9 +7,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from advisor import charts, frames
+from advisor.charts.cost_time import cost_time_alt, cost_time_chart, cost_time_finding
+from advisor.charts.draw import log_ticks
+from advisor.charts.grid import grid_chart, grid_finding
 from advisor.charts.labels import Label, LogPlot, place
-from advisor.charts.theme import log_ticks
+from advisor.charts.memory import memory_alt, memory_chart, memory_finding
+from advisor.charts.theme import DARK, LIGHT, Theme
+from advisor.frames.points import axes, candidate_points, picked_points, picks
+from advisor.frames.terms import MemoryTerm, memory_terms
 from advisor.nouns.case import Case
 from tests.ui import factory
 
@@ -28,11 +33,11 @@ def draw(
             }
         )
     )
-    return charts.cost_time_chart(
-        frames.candidate_points(found),
-        frames.picked_points(frames.picks(found)),
-        frames.axes(found),
-        theme=replace(charts.LIGHT, compact=compact),
+    return cost_time_chart(
+        candidate_points(found),
+        picked_points(picks(found)),
+        axes(found),
+        theme=replace(LIGHT, compact=compact),
     )
 
 
@@ -147,11 +152,11 @@ def test_owned_cards_are_counted_where_nothing_costs() -> None:
         }
     )
 
-    figure = charts.cost_time_chart(
-        frames.candidate_points(free),
-        frames.picked_points(()),
-        frames.axes(free),
-        theme=charts.LIGHT,
+    figure = cost_time_chart(
+        candidate_points(free),
+        picked_points(()),
+        axes(free),
+        theme=LIGHT,
     )
 
     assert figure.layout.yaxis.title.text == "Cards used"
@@ -162,14 +167,9 @@ def test_names_cannot_bring_markup_along() -> None:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    chosen = [
-        item._replace(label="<a href='x'>card</a>")
-        for item in frames.picked_points(frames.picks(found))
-    ]
+    chosen = [item._replace(label="<a href='x'>card</a>") for item in picked_points(picks(found))]
 
-    figure = charts.cost_time_chart(
-        frames.candidate_points(found), chosen, frames.axes(found), theme=charts.LIGHT
-    )
+    figure = cost_time_chart(candidate_points(found), chosen, axes(found), theme=LIGHT)
 
     assert not any("<a" in note.text for note in figure.layout.annotations)
 
@@ -179,7 +179,7 @@ def test_no_candidate_is_a_mistake_of_the_caller() -> None:
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
     with pytest.raises(ValueError, match="at least one candidate"):
-        charts.cost_time_chart([], [], frames.axes(found), theme=charts.DARK)
+        cost_time_chart([], [], axes(found), theme=DARK)
 
 
 def test_the_alt_text_holds_finding_axes_and_range() -> None:
@@ -193,10 +193,10 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
         )
     )
 
-    text = charts.cost_time_alt(
-        frames.candidate_points(found),
-        frames.picked_points(frames.picks(found)),
-        frames.axes(found),
+    text = cost_time_alt(
+        candidate_points(found),
+        picked_points(picks(found)),
+        axes(found),
     )
 
     assert text.startswith("Scatter chart of 16 configurations, logarithmic axes. ")
@@ -206,12 +206,12 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
     assert text.endswith("Excluded: after your deadline, 24 h.")
 
 
-def memory_figure(theme: charts.Theme = charts.DARK) -> tuple[Any, str]:
+def memory_figure(theme: Theme = DARK) -> tuple[Any, str]:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    memory = frames.memory_terms(frames.picks(found))
-    return charts.memory_chart(memory, theme=theme), charts.memory_alt(memory)
+    memory = memory_terms(picks(found))
+    return memory_chart(memory, theme=theme), memory_alt(memory)
 
 
 def test_memory_bars_start_at_zero_and_end_at_the_total() -> None:
@@ -249,12 +249,12 @@ def test_the_findings_say_what_the_charts_show() -> None:
     found = factory.recommend(
         Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
     )
-    memory = frames.memory_terms(frames.picks(found))
+    memory = memory_terms(picks(found))
     # 15 of 29 GiB; 45 GiB less the high end of 31.9.
-    assert charts.memory_finding(memory).startswith("Weights take 52 % of the memory")
-    assert "at least 13 GiB stay free" in charts.memory_finding(memory)
+    assert memory_finding(memory).startswith("Weights take 52 % of the memory")
+    assert "at least 13 GiB stay free" in memory_finding(memory)
 
-    first = frames.picked_points(frames.picks(found))[0]
+    first = picked_points(picks(found))[0]
 
     def words(cost: float, dearer: float, spread: float = 0) -> str:
         low, high = cost - spread, cost + spread
@@ -262,12 +262,12 @@ def test_the_findings_say_what_the_charts_show() -> None:
         fast = first._replace(
             pick="Fastest", time=2.0, cost=dearer, cost_low=dearer, cost_high=dearer
         )
-        return charts.cost_time_finding([cheap, fast], frames.axes(found))
+        return cost_time_finding([cheap, fast], axes(found))
 
     assert "2 h instead of 10 h (5 times as fast)" in words(12, 36)
     assert "$36 instead of $12 (3 times as much)" in words(12, 36)
     assert "(150 times as much)" in words(12, 1812)
-    assert not charts.cost_time_finding([first], frames.axes(found))
+    assert not cost_time_finding([first], axes(found))
 
     # A list price in full; an estimate in two digits, as its card shows it.
     assert "$1,812 instead of $1,300" in words(1292, 1812, spread=400)
@@ -354,30 +354,30 @@ def test_the_heat_map_greys_what_does_not_work_and_says_the_cheapest() -> None:
         ("NVIDIA L4", 2, 1.5, 4.0, "1.5 h", "$4.00", ""),
     ]
     frame = pd.DataFrame(rows, columns=columns)
-    chart: Any = charts.grid_chart(frame, by="usd", theme=charts.LIGHT)
+    chart: Any = grid_chart(frame, by="usd", theme=LIGHT)
     [cells] = chart.data
     assert [[cell is None for cell in row] for row in cells.z] == [[False, True], [True, False]]
     assert [list(row) for row in cells.text] == [["$1.00", "too small"], ["too slow", "$4.00"]]
     assert cells.z[0][0] > cells.z[1][1]  # the cheaper one is the stronger
-    small: Any = charts.grid_chart(frame, by="time", theme=replace(charts.LIGHT, compact=True))
+    small: Any = grid_chart(frame, by="time", theme=replace(LIGHT, compact=True))
     assert list(small.layout.yaxis.ticktext) == ["RTX 4090", "L4"]
     assert [list(row) for row in small.data[0].text] == [["2 h", ""], ["", "1.5 h"]]
-    assert charts.grid_finding(frame) == (
+    assert grid_finding(frame) == (
         "Cheapest: 1x NVIDIA GeForce RTX 4090, about $1.00, 2 h. Fastest shown: 2x NVIDIA L4, "
         "1.5 h, about $4.00. 2 of 4 cells have no plan: 1 too small, 1 too slow."
     )
 
 
 def test_a_phone_has_the_legend_in_lines_of_text() -> None:
-    small, _ = memory_figure(replace(charts.DARK, compact=True))
+    small, _ = memory_figure(replace(DARK, compact=True))
     names = [trace.name for trace in small.data]
     assert not small.layout.showlegend
     legend = small.layout.annotations[-1]
     assert all(name in legend.text for name in names)
     assert len(legend.text.split("<br>")) <= 3
-    assert charts.DARK.hues[0] in legend.text
+    assert DARK.hues[0] in legend.text
 
 
 def test_no_size_reads_as_a_power_of_ten() -> None:
-    term = frames.MemoryTerm("Cheapest", "1x A", "Weights", 15.0, 15.0, 14.0, 16.0, 164.0)
-    assert "at least 150 GiB stay free" in charts.memory_finding([term])
+    term = MemoryTerm("Cheapest", "1x A", "Weights", 15.0, 15.0, 14.0, 16.0, 164.0)
+    assert "at least 150 GiB stay free" in memory_finding([term])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.charts import DARK, LIGHT, Theme
+from advisor.charts.theme import DARK, LIGHT, Theme
 
 TEXT = 4.5
 """Success criterion 1.4.3, level AA."""

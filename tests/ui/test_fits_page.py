@@ -10,8 +10,9 @@ from streamlit.testing.v1 import AppTest
 import advisor
 import advisor.ui.pages
 from advisor.architecture.titles import model_title
-from advisor.charts import LIGHT, fits_alt, fits_chart
-from advisor.frames import fits_memory_frame, fits_table
+from advisor.charts.memory import fits_alt, fits_chart
+from advisor.charts.theme import LIGHT
+from advisor.frames.machine import fits_memory_frame, fits_table
 from advisor.planning.fits.results import Fits, Verdict
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "fits.py"

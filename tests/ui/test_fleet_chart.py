@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from advisor.charts import LIGHT, weeks_alt, weeks_chart
+from advisor.charts.fleet import weeks_alt, weeks_chart
+from advisor.charts.theme import LIGHT
 
 SHARES = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.08, "e": 0.07, "f": 0.05, "g": 0.04}
 

@@ -4,8 +4,23 @@ import math
 
 import pytest
 
-from advisor import api, frames
+from advisor import api
 from advisor.foundation.quantities import Term
+from advisor.frames.accuracy import settings_table
+from advisor.frames.points import (
+    axes,
+    candidate_points,
+    charted,
+    filtered,
+    nearest_misses,
+    picked_points,
+    picks,
+    points_table,
+    rejections_frame,
+    verdicts,
+    within_reach,
+)
+from advisor.frames.terms import memory_table, memory_terms, term_sections, terms_frame
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.planning.results import Recommendation
@@ -26,7 +41,7 @@ def recommendation() -> Recommendation:
 
 
 def test_one_l40s_takes_ten_hours_and_ten_dollars(recommendation: Recommendation) -> None:
-    points = frames.candidate_points(recommendation)
+    points = candidate_points(recommendation)
 
     [single] = [item for item in points if item.accelerator == "NVIDIA L40S" and item.cards == 1]
 
@@ -36,14 +51,14 @@ def test_one_l40s_takes_ten_hours_and_ten_dollars(recommendation: Recommendation
 
 
 def test_candidates_are_sorted_by_time(recommendation: Recommendation) -> None:
-    times = [item.time for item in frames.candidate_points(recommendation)]
+    times = [item.time for item in candidate_points(recommendation)]
 
     assert times == sorted(times)
     assert len(times) == 16
 
 
 def test_on_the_frontier_waiting_longer_costs_less(recommendation: Recommendation) -> None:
-    points = frames.candidate_points(recommendation)
+    points = candidate_points(recommendation)
 
     costs = [item.cost for item in points if item.on_frontier]
     assert costs == sorted(costs, reverse=True)
@@ -53,7 +68,7 @@ def test_on_the_frontier_waiting_longer_costs_less(recommendation: Recommendatio
 
 
 def test_plans_that_agree_share_a_card(recommendation: Recommendation) -> None:
-    titles = [item.title for item in frames.picks(recommendation)]
+    titles = [item.title for item in picks(recommendation)]
 
     assert titles == ["Cheapest", "Fastest and best value"]
 
@@ -61,17 +76,17 @@ def test_plans_that_agree_share_a_card(recommendation: Recommendation) -> None:
 def test_the_asked_objective_comes_first() -> None:
     asked = case().model_copy(update={"objective": Objective.FASTEST})
 
-    titles = [item.title for item in frames.picks(factory.recommend(asked))]
+    titles = [item.title for item in picks(factory.recommend(asked))]
 
     assert titles == ["Fastest and best value", "Cheapest"]
 
 
 def test_without_a_plan_there_is_no_pick() -> None:
-    assert frames.picks(factory.recommend(case(budget_usd=0.5))) == ()
+    assert picks(factory.recommend(case(budget_usd=0.5))) == ()
 
 
 def test_memory_groups_add_up_to_the_total(recommendation: Recommendation) -> None:
-    memory = frames.memory_terms(frames.picks(recommendation))
+    memory = memory_terms(picks(recommendation))
 
     # 15 weights + 0.1 gradients + 0.3 optimizer + 9 activations + 2 logits
     # + 1 workspace + 0.6 context + 1 fragmentation
@@ -84,13 +99,13 @@ def test_memory_groups_add_up_to_the_total(recommendation: Recommendation) -> No
 
 
 def test_a_group_without_memory_is_left_out(recommendation: Recommendation) -> None:
-    memory = frames.memory_terms(frames.picks(recommendation))
+    memory = memory_terms(picks(recommendation))
 
     assert "Key-value cache" not in {term.group for term in memory}
 
 
 def test_the_memory_table_has_every_component(recommendation: Recommendation) -> None:
-    table = frames.memory_table(frames.picks(recommendation)).set_index("On each accelerator")
+    table = memory_table(picks(recommendation)).set_index("On each accelerator")
 
     column = table["Cheapest: NVIDIA L40S"]
     assert column["Weights"] == "15 GiB"
@@ -99,13 +114,13 @@ def test_the_memory_table_has_every_component(recommendation: Recommendation) ->
 
 
 def test_far_dearer_points_stay_out_of_the_chart(recommendation: Recommendation) -> None:
-    points = frames.candidate_points(recommendation)
-    chosen = frames.picked_points(frames.picks(recommendation))
+    points = candidate_points(recommendation)
+    chosen = picked_points(picks(recommendation))
     most = max(item.cost for item in chosen)
 
-    assert not frames.charted([points[0]._replace(cost=10.5 * most)], chosen)
-    assert len(frames.charted([points[0]._replace(cost=9.5 * most)], chosen)) == 1
-    shown = frames.charted(points, chosen)
+    assert not charted([points[0]._replace(cost=10.5 * most)], chosen)
+    assert len(charted([points[0]._replace(cost=9.5 * most)], chosen)) == 1
+    shown = charted(points, chosen)
     assert sum(item.on_frontier for item in shown) == sum(item.on_frontier for item in points)
     beaten = [
         [item.accelerator for item in each if not item.on_frontier] for each in (shown, points)
@@ -115,12 +130,12 @@ def test_far_dearer_points_stay_out_of_the_chart(recommendation: Recommendation)
 
 def test_a_far_limit_is_told_instead_of_drawn() -> None:
     found = factory.recommend(case(budget_usd=1e6))
-    points = frames.candidate_points(found)
+    points = candidate_points(found)
 
-    axes, told = frames.within_reach(frames.axes(found), points)
+    shown, told = within_reach(axes(found), points)
 
     # The deadline of 24 h is near the slowest run of 10 h, the budget far above $15.
-    assert (axes.time_limit, axes.cost_limit) == (24, None)
+    assert (shown.time_limit, shown.cost_limit) == (24, None)
     assert told == "Nothing here is over your budget ($1,000,000)."
 
 
@@ -133,35 +148,33 @@ def test_owned_hardware_has_no_cost(recommendation: Recommendation) -> None:
         }
     )
 
-    points = frames.candidate_points(free)
+    points = candidate_points(free)
 
-    assert not frames.axes(free).priced
+    assert not axes(free).priced
     assert all(math.isnan(item.cost) and not item.priced for item in points)
-    assert set(
-        frames.points_table(frames.candidate_points(free), frames.axes(free))["Cost of the run"]
-    ) == {"no rent"}
+    assert set(points_table(candidate_points(free), axes(free))["Cost of the run"]) == {"no rent"}
 
 
 def test_axes_carry_the_limits() -> None:
-    axes = frames.axes(factory.recommend(case(budget_usd=60)))
+    shown = axes(factory.recommend(case(budget_usd=60)))
 
-    assert (axes.time_limit, axes.cost_limit, axes.time_unit) == (24, 60, "h")
+    assert (shown.time_limit, shown.cost_limit, shown.time_unit) == (24, 60, "h")
 
 
 def test_serving_is_measured_in_milliseconds_and_months() -> None:
     serving = Case.model_validate(serve("llama-3.1-8b", limits={"max_tpot_ms": 50}))
     found = factory.recommend(serving)
-    [first, *_] = frames.picked_points(frames.picks(found))
+    [first, *_] = picked_points(picks(found))
 
-    assert frames.axes(found).time_unit == "ms"
-    assert frames.axes(found).time_limit == 50
+    assert axes(found).time_unit == "ms"
+    assert axes(found).time_limit == 50
     # One L40S: 40 ms for each token, 1 USD/h for 730 h.
     assert first.time == pytest.approx(40)
     assert first.cost == pytest.approx(730)
 
 
 def test_rejections_state_reason_and_remedy(recommendation: Recommendation) -> None:
-    table = frames.rejections_frame(recommendation).set_index("Accelerator")
+    table = rejections_frame(recommendation).set_index("Accelerator")
 
     row = table.loc[factory.RTX_4090]
     assert row["Reason"] == "Too little memory"
@@ -172,40 +185,40 @@ def test_rejections_state_reason_and_remedy(recommendation: Recommendation) -> N
 
 
 def test_filter_by_words_and_reason(recommendation: Recommendation) -> None:
-    table = frames.rejections_frame(recommendation)
+    table = rejections_frame(recommendation)
 
-    by_name = frames.filtered(table, name="geforce 40", reason=None)
-    by_reason = frames.filtered(table, name="", reason="Too slow for the deadline")
+    by_name = filtered(table, name="geforce 40", reason=None)
+    by_reason = filtered(table, name="", reason="Too slow for the deadline")
 
     assert by_name["Accelerator"].tolist() == [factory.RTX_4090]
     assert by_reason["Accelerator"].tolist() == [factory.T4]
-    assert frames.filtered(table, name="(", reason=None).empty
-    assert len(frames.filtered(table, name="", reason=None)) == len(table)
+    assert filtered(table, name="(", reason=None).empty
+    assert len(filtered(table, name="", reason=None)) == len(table)
 
 
 def test_what_runs_misses_by_less_than_what_does_not_fit(recommendation: Recommendation) -> None:
     # T4: 31 of 24 h. RTX 4090: 29 of 24 GiB, a smaller ratio, yet nobody knows how fast it were.
-    [(first, _), (second, _)] = frames.nearest_misses(recommendation, at_most=3)
+    [(first, _), (second, _)] = nearest_misses(recommendation, at_most=3)
 
     assert first.startswith(factory.T4)
     assert second.startswith(factory.RTX_4090)
 
 
 def test_a_verdict_for_every_accelerator(recommendation: Recommendation) -> None:
-    verdicts = frames.verdicts(recommendation)
+    found = verdicts(recommendation)
 
     names = {card.name for card in factory.CARDS} | {factory.T4, factory.RTX_4090}
-    assert set(verdicts) == names
-    assert verdicts[factory.T4].startswith("NVIDIA T4 misses your deadline: 31 h")
-    assert "number 1 when sorted by cheapest" in verdicts["NVIDIA L40S"]
+    assert set(found) == names
+    assert found[factory.T4].startswith("NVIDIA T4 misses your deadline: 31 h")
+    assert "number 1 when sorted by cheapest" in found["NVIDIA L40S"]
 
 
 def test_terms_show_formula_values_and_source(recommendation: Recommendation) -> None:
-    [pick, *_] = frames.picks(recommendation)
-    memory, time, cost = frames.term_sections(pick.plan.estimate)
+    [pick, *_] = picks(recommendation)
+    memory, time, cost = term_sections(pick.plan.estimate)
 
     assert memory.title == "Memory on each accelerator: 29 GiB (27–32)"
-    row = frames.terms_frame(memory.terms).iloc[0]
+    row = terms_frame(memory.terms).iloc[0]
     assert row["Value"] == "15 GiB"
     assert row["Formula"] == "parameters x bytes per parameter"
     assert row["With your values"] == "8,030,261,248 x 2"
@@ -230,7 +243,7 @@ def test_terms_show_formula_values_and_source(recommendation: Recommendation) ->
 def test_term_values_in_the_units_people_read(value: float, unit: str, text: str) -> None:
     term = Term(name="x", title="X", value=value, unit=unit, formula="x")
 
-    [shown] = frames.terms_frame((term,))["Value"]
+    [shown] = terms_frame((term,))["Value"]
 
     assert shown == text
 
@@ -258,7 +271,7 @@ def test_columns_of_numbers_are_known_by_their_cells(cells: list[str], expected:
 def test_settings_of_a_measurement_read_as_words() -> None:
     """Row h3110: 62.8 GiB at the peak, no pipeline, a run that ended well."""
     [run] = [item for item in api.published_runs() if item.row.id == "h3110"][:1]
-    told: dict[str, str] = dict(frames.settings_table(run).itertuples(index=False))
+    told: dict[str, str] = dict(settings_table(run).itertuples(index=False))
     assert told["peak memory (GiB)"] == "62.8"
     assert "outcome" not in told
     assert "pipeline parallel" not in told

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.charts import LIGHT, lesson_chart
+from advisor.charts.lessons import lesson_chart
+from advisor.charts.theme import LIGHT
 from advisor.lessons.topics import FIGURES, lesson, lesson_texts
 from tests.ui.seen import seen
 from tests.ui.test_one_case import QUERY, opened

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor import charts, frames
 from advisor.architecture.table.model import Unit
+from advisor.charts.curves import curve_alt, curve_chart
+from advisor.charts.theme import LIGHT
 from advisor.estimate.beside_results import Curve, CurvePoint
 from advisor.foundation.quantities import Evidence, Range
+from advisor.frames.turning import curve_frame, curve_table
 from tests.ui.drawn import charts_of
 from tests.ui.seen import seen
 from tests.ui.test_one_case import opened
@@ -45,8 +47,8 @@ CURVE = Curve(
 
 
 def test_the_chart_shows_the_limit_the_range_and_what_does_not_fit() -> None:
-    frame = frames.curve_frame(CURVE)
-    figure = charts.curve_chart(frame, title="Micro-batch", sentence="", theme=charts.LIGHT)
+    frame = curve_frame(CURVE)
+    figure = curve_chart(frame, title="Micro-batch", sentence="", theme=LIGHT)
     by_name = {trace.name: trace for trace in figure.data}
 
     assert list(by_name["Memory on each card"].y) == [10, 14, 22, 38]
@@ -64,17 +66,15 @@ def test_the_chart_shows_the_limit_the_range_and_what_does_not_fit() -> None:
 def test_speeds_have_the_unit_of_what_is_counted(unit: Unit, axis: str, cell: str) -> None:
     points = tuple(point.model_copy(update={"unit": unit}) for point in CURVE.points)
     curve = CURVE.model_copy(update={"points": points})
-    figure = charts.curve_chart(
-        frames.curve_frame(curve), title="Micro-batch", sentence="", theme=charts.LIGHT
-    )
+    figure = curve_chart(curve_frame(curve), title="Micro-batch", sentence="", theme=LIGHT)
 
     assert figure.layout.yaxis2.title.text == axis
-    assert frames.curve_table(curve)["Speed"].tolist()[0] == cell
+    assert curve_table(curve)["Speed"].tolist()[0] == cell
 
 
 def test_the_alt_text_holds_finding_axes_and_range() -> None:
     sentence = CURVE.sentence
-    text = charts.curve_alt(frames.curve_frame(CURVE), title="Micro-batch", sentence=sentence)
+    text = curve_alt(curve_frame(CURVE), title="Micro-batch", sentence=sentence)
 
     assert text.startswith("The largest micro-batch that fits is about 4. From 2 on,")
     assert "from 10.0 to 38.0" in text
@@ -83,7 +83,7 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
 
 
 def test_the_table_says_what_fits() -> None:
-    table = frames.curve_table(CURVE)
+    table = curve_table(CURVE)
 
     assert table["Micro-batch"].tolist() == ["1", "2", "4", "8"]
     assert table["Fits"].tolist() == ["yes", "yes", "yes", "no"]
@@ -91,9 +91,7 @@ def test_the_table_says_what_fits() -> None:
 
 def test_an_empty_chart_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one point"):
-        charts.curve_chart(
-            frames.curve_frame(CURVE).head(0), title="x", sentence="", theme=charts.LIGHT
-        )
+        curve_chart(curve_frame(CURVE).head(0), title="x", sentence="", theme=LIGHT)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from streamlit.testing.v1 import AppTest
 import advisor
 import advisor.ui.pages
 from advisor.catalog import load_catalog
-from advisor.charts import LIGHT, roofline_alt, roofline_chart
+from advisor.charts.roofline import roofline_alt, roofline_chart
+from advisor.charts.theme import LIGHT
 from advisor.errors import InputError
-from advisor.frames import products_table, rates_table, roofline_frame
+from advisor.frames.machine import products_table, rates_table, roofline_frame
 from advisor.probe.checks.comparison import compare_device, expected_times_s
 from advisor.probe.devices.nvml import read_smi
 from advisor.probe.report import ProbeReport

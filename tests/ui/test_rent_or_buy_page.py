@@ -9,18 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 import advisor
 import advisor.ui.pages
-from advisor import frames
-from advisor.charts import (
-    LIGHT,
-    dollars,
-    effects_alt,
-    effects_chart,
-    strip_alt,
-    strip_chart,
-    timeline_alt,
-    timeline_chart,
-    timeline_finding,
-)
+from advisor.charts import ownership as charts
+from advisor.charts.theme import LIGHT
+from advisor.frames import ownership as tables
 from advisor.owning.results import Ownership
 from tests.cases import serve, tune
 from tests.ui.seen import seen
@@ -151,47 +142,47 @@ def found() -> Ownership:
 
 
 def test_the_lines_of_the_timeline(found: Ownership) -> None:
-    frame = frames.timeline_frame(found)
+    frame = tables.timeline_frame(found)
     assert frame["month"].tolist() == list(range(13))
     assert frame["rent_usd"].tolist() == pytest.approx([500.0 * month for month in range(13)])
     # Bought on the first day; sold for the expected four fifths of a five-year life at the end.
     assert frame["own_usd"].tolist() == pytest.approx([2000.0] * 12 + [400.0])
     even = found.rents[0].break_even
     assert even.month == 4
-    chart = timeline_chart(frame, months=(4, 4, 4), theme=LIGHT)
+    chart = charts.timeline_chart(frame, months=(4, 4, 4), theme=LIGHT)
     assert [trace.name for trace in chart.data if trace.name] == ["Owning", "Renting"]
     assert chart.layout.shapes[-1].x0 == 4
     # Owning ends below renting: its label is below its end, the other's above.
     anchors = {item.text: item.yanchor for item in chart.layout.annotations}
     assert [anchors[name] for name in anchors if "Owning" in name] == ["top"]
     assert [anchors[name] for name in anchors if "Renting" in name] == ["bottom"]
-    assert "overtakes renting in month 4" in timeline_finding(frame, month=even.month)
+    assert "overtakes renting in month 4" in charts.timeline_finding(frame, month=even.month)
     assert chart.layout.yaxis.tickformat == "$,.0f"
-    assert dollars(0.8) == "$,.2f"  # no two ticks of $0 and $1 for fifty cents
-    words = timeline_alt(frame, month=even.month)
+    assert charts.dollars(0.8) == "$,.2f"  # no two ticks of $0 and $1 for fifty cents
+    words = charts.timeline_alt(frame, month=even.month)
     assert "month 4" in words
     assert "$6,000" in words
 
 
 def test_the_tornado_starts_at_the_expected_saving(found: Ownership) -> None:
-    frame = frames.effects_frame(found)
+    frame = tables.effects_frame(found)
     assert frame["expected_usd"].tolist() == pytest.approx([5600.0] * len(frame))
     assert frame["title"].iloc[0] == "Worth at the end"
     # A life of three years leaves two thirds of 2000, one of six years five sixths.
     assert frame["low_usd"].iloc[0] == pytest.approx(6000 - 2000 * (1 - 2 / 3))
     assert frame["high_usd"].iloc[0] == pytest.approx(6000 - 2000 * (1 - 5 / 6))
-    chart = effects_chart(frame, theme=LIGHT)
+    chart = charts.effects_chart(frame, theme=LIGHT)
     assert chart.data[0].base == pytest.approx(5600.0)
-    assert "Worth at the end matters most" in effects_alt(frame)
+    assert "Worth at the end matters most" in charts.effects_alt(frame)
 
 
 def test_the_value_of_each_input_that_turns_the_answer(found: Ownership) -> None:
-    table = {row[0]: row[1:] for row in frames.flips_table(found).to_numpy().tolist()}
+    table = {row[0]: row[1:] for row in tables.flips_table(found).to_numpy().tolist()}
     # 500 h in each of twelve months at 1 USD; a fifth of the price of 2000 USD is lost.
     assert table["Hours in use"] == ["500 h a month", "below 33.3 h a month"]
     assert table["Price of one accelerator"] == ["$2,000", "above $30,000"]
     assert table["Rent, all instances"] == ["$1.00/h", "below $0.0667/h"]
-    assert frames.flips_sentence(found).startswith("Owning costs less now.")
+    assert tables.flips_sentence(found).startswith("Owning costs less now.")
 
 
 def test_a_slider_fills_the_box_and_changes_the_sentence() -> None:
@@ -218,38 +209,38 @@ def test_a_box_is_right_where_the_browser_sends_a_slider_that_has_not_moved_yet(
 def test_labels_of_the_tornado_stand_on_either_side_of_the_expected_saving(
     found: Ownership,
 ) -> None:
-    frame = frames.effects_frame(found)
-    labels = effects_chart(frame, theme=LIGHT).layout.annotations
+    frame = tables.effects_frame(found)
+    labels = charts.effects_chart(frame, theme=LIGHT).layout.annotations
     assert len(labels) == 2 * len(frame)
     assert all((item.x <= 5600) if item.xanchor == "right" else (item.x >= 5600) for item in labels)
     assert {item.bgcolor for item in labels} == {LIGHT.page}  # the zero line does not cross them
 
 
 def test_a_large_bill_has_no_cents_and_still_adds_up() -> None:
-    bill = frames.bill_table(engine("h100-sxm", 8)).iloc[:, 1]
+    bill = tables.bill_table(engine("h100-sxm", 8)).iloc[:, 1]
     *lines, total = [int(cell.replace(",", "")) for cell in bill]
     assert sum(lines) == total
 
 
 def test_a_strip_is_the_break_even_along_one_input(found: Ownership) -> None:
     strips = {strip.field: strip for strip in found.strips}
-    frame = frames.strip_frame(strips["purchase_usd"])
+    frame = tables.strip_frame(strips["purchase_usd"])
     # 400 USD are lost of 2000 in twelve months: 33.3 h a month at 1 USD; in proportion to price.
     assert frame["value"].iloc[[0, -1]].tolist() == pytest.approx([500.0, 5000.0])
     assert frame["hours"].iloc[[0, -1]].tolist() == pytest.approx([400 / 12 / 4, 400 / 12 * 2.5])
-    chart = strip_chart(
+    chart = charts.strip_chart(
         frame, title="Price", value=2000.0, text="$2,000", hours=500.0, ticks="$,.0f", theme=LIGHT
     )
     assert chart.layout.shapes[0].x0 == 2000.0
-    assert "between 8 and 83 hours" in strip_alt(frame, title="Price", value_text="$2,000")
+    assert "between 8 and 83 hours" in charts.strip_alt(frame, title="Price", value_text="$2,000")
 
 
 def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
-    bill = frames.bill_table(found)
+    bill = tables.bill_table(found)
     assert bill.iloc[:, 1].tolist() == ["2,000.00", "-1,600.00", "400.00"]
-    assert frames.processors_table(found)["As fast"].iloc[0] == "1x"
-    assert "given" in set(frames.inputs_table(found)["Range"])
-    assert frames.rents_table(found)["Rent"].tolist() == ["$1.00/h"]
+    assert tables.processors_table(found)["As fast"].iloc[0] == "1x"
+    assert "given" in set(tables.inputs_table(found)["Range"])
+    assert tables.rents_table(found)["Rent"].tolist() == ["$1.00/h"]
 
 
 def test_a_budget_and_a_place_are_asked_on_the_page() -> None:

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from advisor import charts, frames
+from advisor.charts.curves import scaling_alt, scaling_chart
+from advisor.charts.theme import DARK, LIGHT
+from advisor.frames.turning import scaling_frame, scaling_table
 from advisor.nouns.layout import ParallelLayout
 from advisor.planning.explain.curves import Scaling, ScalingPoint
 
@@ -32,7 +34,7 @@ FOUND = Scaling(
 
 
 def test_each_number_is_a_point_beside_perfect_scaling() -> None:
-    figure: Any = charts.scaling_chart(frames.scaling_frame(FOUND), theme=charts.LIGHT)
+    figure: Any = scaling_chart(scaling_frame(FOUND), theme=LIGHT)
     perfect, best = figure.data
     assert list(best.x) == [8, 16, 32]
     assert list(best.y) == [1.0, 0.95, 0.8]
@@ -41,7 +43,7 @@ def test_each_number_is_a_point_beside_perfect_scaling() -> None:
 
 
 def test_the_chart_in_words_names_both_ends_and_the_bound() -> None:
-    words = charts.scaling_alt(frames.scaling_frame(FOUND))
+    words = scaling_alt(scaling_frame(FOUND))
     assert "from 8 to 32" in words
     assert "80 %" in words
     assert "traffic between accelerators" in words
@@ -50,10 +52,10 @@ def test_the_chart_in_words_names_both_ends_and_the_bound() -> None:
 def test_without_points_there_is_no_chart() -> None:
     empty = FOUND.model_copy(update={"points": ()})
     with pytest.raises(ValueError, match="at least one"):
-        charts.scaling_chart(frames.scaling_frame(empty), theme=charts.DARK)
+        scaling_chart(scaling_frame(empty), theme=DARK)
 
 
 def test_the_table_has_layout_and_cost() -> None:
-    table = frames.scaling_table(FOUND)
+    table = scaling_table(FOUND)
     assert table["Layout"].tolist() == ["data 8", "data 16", "data 32"]
     assert table["Cost"].tolist() == ["$20", "$20", "$20"]

@@ -7,13 +7,13 @@ from typing import Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor import frames
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.parameter_count import whole_shape
 from advisor.architecture.published_models import nearest_published
 from advisor.architecture.titles import in_letters
 from advisor.errors import InputError
+from advisor.frames.catalog import shapes_table
 from advisor.nouns.case import AssumedShape
 from advisor.nouns.inputs import Reads
 from advisor.ui.forms.asked import MAIN_ROW
@@ -190,7 +190,7 @@ def _shape(inputs: Inputs, slots: Slots) -> None:
             computed = None
         # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
         st.dataframe(
-            frames.shapes_table(count, computed, nearest_published(count, SHOWN_PUBLISHED)),
+            shapes_table(count, computed, nearest_published(count, SHOWN_PUBLISHED)),
             hide_index=True,
             width="stretch",
         )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from advisor import frames
+from advisor.frames.points import Pick, picks
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
 from advisor.ui.parts import accuracy, details, memory, question, remedies, results, share, sliders
@@ -13,7 +13,7 @@ from advisor.ui.session import state
 
 
 @st.fragment
-def behind(found: state.Answer, chosen: Sequence[frames.Pick]) -> None:
+def behind(found: state.Answer, chosen: Sequence[Pick]) -> None:
     """Offer what is behind the answer: one fragment, because each costs every change of an input.
 
     Opening a part runs this fragment alone.
@@ -70,7 +70,7 @@ question.name_tab("Advisor", found.inputs)
 with tools:
     share.tools(state.page(), found.inputs, found)
 recommendation = found.recommendation
-chosen = frames.picks(recommendation)
+chosen = picks(recommendation)
 remedies.undo(found.inputs)
 remedies.own_card(found.inputs)
 results.compared(opened, found)

@@ -6,7 +6,9 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.accuracy import accuracy_chart
+from advisor.frames import accuracy as tables
 from advisor.ui.parts.chart_view import TABLE_PX, draw
 from advisor.ui.parts.widgets import behind, box, csv_button
 from advisor.ui.parts.wording import plain, text_table
@@ -43,7 +45,7 @@ def overview(runs: Sequence[api.PublishedRun]) -> None:
 
 @behind("All quantities", key="accuracy_quantities", icon="table")
 def _quantities(runs: Sequence[api.PublishedRun]) -> None:
-    text_table(frames.accuracy_table(runs))
+    text_table(tables.accuracy_table(runs))
     st.caption(
         "Like measurements (same source, model and accelerator) are averaged into groups "
         "first. Ranges aim at holding 80 % of measurements. Constants were fitted on some of "
@@ -55,9 +57,9 @@ def _quantities(runs: Sequence[api.PublishedRun]) -> None:
 def _headlines(runs: Sequence[api.PublishedRun]) -> str:
     parts = []
     for name in HEADLINES:
-        errors = frames.accuracy_summary([run for run in runs if run.row.quantity == name])
+        errors = tables.accuracy_summary([run for run in runs if run.row.quantity == name])
         if errors is not None:
-            title = frames.quantity_title(name).partition(" (")[0].lower()
+            title = tables.quantity_title(name).partition(" (")[0].lower()
             parts.append(f"{title} {errors.median_abs_pct:.0f} %")
     return ", ".join(parts)
 
@@ -66,7 +68,7 @@ def _headlines(runs: Sequence[api.PublishedRun]) -> str:
 def page() -> Page:
     """Return the inputs as they stand in the address."""
     runs = api.published_runs()
-    known = frames.quantities(runs)
+    known = tables.quantities(runs)
     return state.beside(
         "accuracy",
         {
@@ -74,7 +76,7 @@ def page() -> Page:
                 "accuracy_quantity",
                 "Quantity",
                 known[0],
-                lambda: {name: frames.quantity_title(name) for name in known},
+                lambda: {name: tables.quantity_title(name) for name in known},
             ),
             "work": choice(
                 "accuracy_task",
@@ -103,10 +105,10 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
     shown = [run for run in of_quantity if _matches(run, task, card)]
     what = "" if task == EVERYTHING else f" of {task}"
     where = f" on {card.strip()}" if card and card.strip() else ""
-    title = frames.quantity_title(quantity)
-    errors = frames.accuracy_summary(shown)
+    title = tables.quantity_title(quantity)
+    errors = tables.accuracy_summary(shown)
     if errors is None:
-        others = frames.quantities(run for run in runs if _matches(run, task, card))
+        others = tables.quantities(run for run in runs if _matches(run, task, card))
         st.info(plain(_untested(f"{title}{what}{where}", others)), icon=":material/help:")
         return
     st.markdown(
@@ -116,13 +118,13 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
             f"the predicted range." + (" Too few to say much." if errors.groups < FEW else "")
         )
     )
-    frame = frames.accuracy_frame(shown)
-    clicked = draw(charts.accuracy_chart, frame, key="accuracy", clicks=True, quantity=title)
+    frame = tables.accuracy_frame(shown)
+    clicked = draw(accuracy_chart, frame, key="accuracy", clicks=True, quantity=title)
     csv_button("accuracy", frame)
     _by_task(shown)
     st.header("Farthest off", anchor=False)
-    worst = frames.farthest_off(shown, most=WORST)
-    text_table(frames.runs_table(worst))
+    worst = tables.farthest_off(shown, most=WORST)
+    text_table(tables.runs_table(worst))
     if isinstance(clicked, int) and clicked < len(shown):
         st.session_state[ONE] = shown[clicked].row.id
     _one(shown, worst)
@@ -130,7 +132,7 @@ def explore(runs: Sequence[api.PublishedRun]) -> None:
 
 @behind("By work and generation", key="accuracy_parts", icon="table")
 def _by_task(shown: Sequence[api.PublishedRun]) -> None:
-    text_table(frames.accuracy_by_task(shown), tallest_px=TABLE_PX)
+    text_table(tables.accuracy_by_task(shown), tallest_px=TABLE_PX)
 
 
 def _matches(run: api.PublishedRun, task: str, card: str | None) -> bool:
@@ -144,7 +146,7 @@ def _untested(what: str, others: Sequence[str]) -> str:
     """Say that nothing was measured, and what else was."""
     text = f"Untested: nobody's measurement of {what} is among the data."
     if others:
-        titles = "; ".join(frames.quantity_title(name) for name in others)
+        titles = "; ".join(tables.quantity_title(name) for name in others)
         return f"{text} Measured there: {titles}. Choose it under Quantity."
     return f"{text} Ranges there reflect assumptions, not measured runs."
 
@@ -158,7 +160,7 @@ def _one(shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun]) -
 
     def title(name: str) -> str:
         run = names[name]
-        where = f"{frames.model_words(run.model)}, {run.count:,}x {run.accelerator_name}"
+        where = f"{tables.model_words(run.model)}, {run.count:,}x {run.accelerator_name}"
         return f"{where} ({run.row.error_pct:+.0f} %): {name}"
 
     chosen = st.selectbox(
@@ -173,7 +175,7 @@ def _one(shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun]) -
     state.write(page())
     name = chosen or next(iter(names))
     run = api.predicted_now(names[name])
-    text_table(frames.runs_table([run]))
+    text_table(tables.runs_table([run]))
     source = run.row.source or "accounting by PyTorch on shapes, see data/measurements/README.md"
     if run.address:
         st.markdown(f"Source: [{plain(source)}]({run.address})")
@@ -184,7 +186,7 @@ def _one(shown: Sequence[api.PublishedRun], worst: Sequence[api.PublishedRun]) -
 
 @behind("What the source states about it", key="accuracy_settings", icon="tune")
 def _settings(run: api.PublishedRun) -> None:
-    text_table(frames.settings_table(run))
+    text_table(tables.settings_table(run))
 
 
 @behind("Similar runs that people published", key="similar", icon="science")
@@ -201,8 +203,8 @@ def similar(recommendation: api.Recommendation) -> None:
     if not found:
         st.markdown("Untested: no comparable run is among the published measurements.")
         return
-    text_table(frames.runs_table(found))
-    measured = ", ".join(dict.fromkeys(frames.quantity_title(run.row.quantity) for run in found))
+    text_table(tables.runs_table(found))
+    measured = ", ".join(dict.fromkeys(tables.quantity_title(run.row.quantity) for run in found))
     st.caption(
         f"{measured}. Nearest by card, kind and size of the model and number of cards. The page "
         "Accuracy opens each with its source."

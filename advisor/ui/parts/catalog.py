@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import pandas as pd
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.catalog import spread_chart
 from advisor.compare.cards import Comparison, compare_cards
 from advisor.compare.spread import METRICS, Metric, verdicts
 from advisor.errors import RefreshError
 from advisor.foundation.dates import dated
 from advisor.foundation.units import GIB
+from advisor.frames import catalog as tables
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui.parts import offers
@@ -199,7 +202,7 @@ def browse(catalog: api.Catalog) -> None:
     if not shown:
         st.info("No accelerator has all of these. Loosen a filter.", icon=":material/help:")
         return
-    table = frames.catalog_table(catalog, shown)
+    table = tables.catalog_table(catalog, shown)
     number_list(
         table,
         key="catalog_list",
@@ -264,7 +267,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
     _spread(catalog, keys, metric)
     differences = box(page(), "differences")
     state.write(page())
-    table = frames.comparison_table(found, differences=differences)
+    table = tables.comparison_table(found, differences=differences)
     if table.empty:
         st.info("These do not differ in any fact of the catalog.", icon=":material/help:")
     else:
@@ -273,20 +276,20 @@ def compare(catalog: api.Catalog, keys: Sequence[str]) -> None:
     csv_button("comparison", table)
     _sources(catalog, found)
     with st.expander("Offers of these", key="catalog_offers", icon=":material/sell:"):
-        offers = frames.card_offers_table(found, catalog)
+        offers = tables.card_offers_table(found, catalog)
         number_list(offers, key="catalog_compared", numbers=PRICES)
         if found.doubtful_offers:
             st.caption(
                 plain(f"Too cheap to be believed, not used: {', '.join(found.doubtful_offers)}.")
             )
         csv_button("offers", offers)
-        plans = frames.commitments_table(found, catalog)
+        plans = tables.commitments_table(found, catalog)
         if not plans.empty:
             st.markdown("**For a term**: every hour of it is paid.")
             number_list(plans, key="catalog_plans", numbers=PRICES)
 
 
-def _facts(table: frames.Table) -> None:
+def _facts(table: pd.DataFrame) -> None:
     """Show the facts; on a phone the main ones first, the others folded."""
     main = table["Fact"].isin(MAIN_FACTS)
     if not on_phone() or not main.any() or main.all():
@@ -298,17 +301,17 @@ def _facts(table: frames.Table) -> None:
 
 
 def _spread(catalog: api.Catalog, keys: Sequence[str], metric: Metric) -> None:
-    frame = frames.spread_frame(metric, keys, catalog)
+    frame = tables.spread_frame(metric, keys, catalog)
     if frame.empty:
         st.info(
             plain(f"{metric.title}: not known of any of these, or nobody rents them."),
             icon=":material/help:",
         )
         return
-    told = frames.verdict_sentences(metric, verdicts(metric, keys, catalog))
+    told = tables.verdict_sentences(metric, verdicts(metric, keys, catalog))
     st.markdown("\n".join(f"- {plain(line)}" for line in told))
     key = f"catalog_chart_{metric.title}"
-    draw(charts.spread_chart, frame, key=key, title=metric.title, unit=metric.unit)
+    draw(spread_chart, frame, key=key, title=metric.title, unit=metric.unit)
     if metric.priced:
         st.caption(
             "The dot is the median over providers of the cheapest offer of each. A difference "
@@ -323,7 +326,7 @@ def _sources(catalog: api.Catalog, found: Comparison) -> None:
         for index, tab in enumerate(tabs):
             with tab:
                 text_table(
-                    frames.fact_sources_table(found, catalog, card=index),
+                    tables.fact_sources_table(found, catalog, card=index),
                     tallest_px=SOURCES_PX,
                     links=True,
                 )

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+import pandas as pd
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.theme import Theme, theme_named
+from advisor.frames.points import Pick
 from advisor.ui.parts.widgets import csv_button
 from advisor.ui.parts.wording import PHONE_PX, WINDOW, on_phone, text_table
 from advisor.ui.session.address import ONE_ENTRY
@@ -45,16 +48,16 @@ def follow_window() -> None:
         CHART(key="plotly")
 
 
-def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
+def plan_asked(chosen: Sequence[Pick], *, key: str) -> api.Estimate:
     """Ask for one of the plans; the first stands for one that an earlier answer had."""
     titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
     title = st.selectbox("Plan", titles, key=key)
     return chosen[titles.index(title) if title in titles else 0].plan.estimate
 
 
-def theme() -> charts.Theme:
+def theme() -> Theme:
     """Return how charts look in the reader's theme and window."""
-    return replace(charts.theme_named(st.context.theme.type), compact=on_phone())
+    return replace(theme_named(st.context.theme.type), compact=on_phone())
 
 
 def chart_config(name: str) -> dict[str, object]:
@@ -75,7 +78,7 @@ def chart_config(name: str) -> dict[str, object]:
 
 
 def draw(
-    chart: Callable[..., charts.Figure],
+    chart: Callable[..., Any],
     *data: object,
     key: str,
     clicks: bool = False,
@@ -96,7 +99,7 @@ def draw(
 
 
 def table_below(
-    name: str, shown: Callable[[], frames.Table], data: frames.Table | Callable[[], frames.Table]
+    name: str, shown: Callable[[], pd.DataFrame], data: pd.DataFrame | Callable[[], pd.DataFrame]
 ) -> None:
     """Offer a chart's figures as a table, built when opened, and as CSV."""
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -6,8 +6,15 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.curves import day_chart, scaling_chart, scaling_finding
+from advisor.charts.grid import grid_chart, grid_finding
 from advisor.errors import InputError, without_options
+from advisor.foundation.references import citation
+from advisor.frames import turning as tables
+from advisor.frames.ownership import api_table
+from advisor.frames.points import Pick, fewest_table, filtered, picks, rejections_frame, verdicts
+from advisor.frames.terms import neighbours_frame, term_sections, terms_frame
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below
 from advisor.ui.parts.widgets import behind, csv_button, download_file, select, show_mistake
@@ -34,7 +41,7 @@ def why_not(found: Answer) -> None:
         persist_state="session",
         on_change=_write,
     )
-    if name is not None and (verdict := frames.verdicts(state.whole(found)).get(name)):
+    if name is not None and (verdict := verdicts(state.whole(found)).get(name)):
         st.info(plain(verdict), icon=":material/help:")
 
 
@@ -45,7 +52,7 @@ def _write() -> None:
 @behind("Accelerators not recommended", key="rejections", icon="block")
 def rejections(found: Answer) -> None:
     """List the accelerators that are not recommended, by reason and name, page by page."""
-    table = frames.rejections_frame(state.whole(found))
+    table = rejections_frame(state.whole(found))
     with st.container(horizontal=True):
         text = st.text_input("Filter by name", key="rejections_filter", type="search")
         counts = table["Reason"].value_counts()
@@ -55,9 +62,7 @@ def rejections(found: Answer) -> None:
             format_func=lambda item: f"{item} ({counts.get(item, len(table))})",
             key="rejections_reason",
         )
-    shown = frames.filtered(
-        table, name=text or "", reason=None if reason == ALL_REASONS else reason
-    )
+    shown = filtered(table, name=text or "", reason=None if reason == ALL_REASONS else reason)
     if shown.empty:
         st.markdown("No accelerator matches; clear the filter to see all.")
         return
@@ -73,26 +78,26 @@ def rejections(found: Answer) -> None:
 def hosted(found: api.ApiComparison) -> None:
     """Show hosted models beside a plan."""
     st.markdown(plain(found.sentence))
-    text_table(frames.api_table(found))
+    text_table(api_table(found))
 
 
 @behind("Fewest that meet the deadline", key="fewest", icon="timer")
 def fewest(found: Answer) -> None:
     """List the smallest number of each accelerator that meets the deadline."""
-    text_table(frames.fewest_table(state.whole(found)), tallest_px=TABLE_PX)
+    text_table(fewest_table(state.whole(found)), tallest_px=TABLE_PX)
 
 
 @behind("Through the day", key="day", icon="schedule")
 def day(found: api.Day) -> None:
     """Draw the day of a plan, and what each way of renting costs."""
-    frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
-    draw(charts.day_chart, frame, fixed, key="day_chart")
-    text_table(frames.day_table(found))
+    frame, fixed = tables.day_frame(found), found.ways[0].most_replicas
+    draw(day_chart, frame, fixed, key="day_chart")
+    text_table(tables.day_table(found))
     st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
 
 
 @behind("More or fewer accelerators", key="scaling", icon="stacked_line_chart")
-def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
+def scaling(recommendation: api.Recommendation, chosen: Sequence[Pick]) -> None:
     """Draw how a plan's hardware speeds up with its number."""
     found = kept_for(_on_plan(recommendation, chosen, key="scaling_plan"), api.scaling)
     st.caption(
@@ -100,32 +105,30 @@ def scaling(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -
         "traffic, waiting and failures for each second of computing; a number that does not "
         "divide the batch evenly waits for the cards with most of it."
     )
-    frame = frames.scaling_frame(found)
+    frame = tables.scaling_frame(found)
     if len(frame) == 1:
         st.markdown(
             "No offer rents these accelerators together in another number that holds the work."
         )
         return
-    st.markdown(plain(charts.scaling_finding(frame)))
-    draw(charts.scaling_chart, frame, key="scaling_chart")
-    table_below("scaling", lambda: frames.scaling_table(found), frame)
+    st.markdown(plain(scaling_finding(frame)))
+    draw(scaling_chart, frame, key="scaling_chart")
+    table_below("scaling", lambda: tables.scaling_table(found), frame)
 
 
 @behind("What if the hardware were better?", key="what_if", icon="upgrade")
-def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
+def what_if(recommendation: api.Recommendation, chosen: Sequence[Pick]) -> None:
     """Show what more or better hardware than a plan's would buy."""
     found = kept_for(_on_plan(recommendation, chosen, key="what_if_plan"), api.what_if)
-    st.markdown(plain(frames.what_if_sentence(found)))
-    text_table(frames.what_if_table(found))
+    st.markdown(plain(tables.what_if_sentence(found)))
+    text_table(tables.what_if_table(found))
     st.caption(
         "One change at a time, each with its best layout. Each card keeps its measured "
         "efficiencies. Half the price changes nothing but the bill."
     )
 
 
-def _on_plan(
-    recommendation: api.Recommendation, chosen: Sequence[frames.Pick], *, key: str
-) -> Case:
+def _on_plan(recommendation: api.Recommendation, chosen: Sequence[Pick], *, key: str) -> Case:
     """Ask for one of the plans; return the question on its hardware."""
     estimate = plan_asked(chosen, key=key)
     hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
@@ -138,8 +141,8 @@ def turning(recommendation: api.Recommendation) -> None:
     case = recommendation.case
     with st.spinner("Trying other amounts, limits and prices …", show_time=True):
         found = kept(lambda: api.turning(case).turns(), "turns", case.to_json(indent=None))
-    st.markdown(plain(frames.turns_sentence(found)))
-    text_table(frames.turns_table(found))
+    st.markdown(plain(tables.turns_sentence(found)))
+    text_table(tables.turns_table(found))
     st.caption(
         "One input at a time, all else as asked. Amounts of work are searched anew within a "
         "hundredfold, to about 3 %; limits and prices are exact."
@@ -151,29 +154,29 @@ def grid(recommendation: api.Recommendation) -> None:
     """Draw cost or time of each card in each number."""
     case = recommendation.case
     cells = kept(lambda: api.turning(case).cells(), "cells", case.to_json(indent=None))
-    frame = frames.grid_frame(cells)
+    frame = tables.grid_frame(cells)
     if frame.empty:
         st.markdown("Nothing that is offered holds the work.")
         return
     ways = {"usd": "Cost", "time": "Time"} if (frame["usd"] > 0).any() else {"time": "Time"}
     by = select("Show", ways, key="grid_by")
-    st.markdown(plain(charts.grid_finding(frame)))
-    draw(charts.grid_chart, frame, key="grid_chart", by=by or "time")
-    table_below("grid", lambda: frames.grid_table(frame, by=by or "time"), frame)
+    st.markdown(plain(grid_finding(frame)))
+    draw(grid_chart, frame, key="grid_chart", by=by or "time")
+    table_below("grid", lambda: tables.grid_table(frame, by=by or "time"), frame)
 
 
 @behind("How the numbers are computed", key="computed", icon="functions")
 def computed(found: Answer) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
-    estimate = plan_asked(frames.picks(state.whole(found)), key="computed_plan")
-    for section in frames.term_sections(estimate):
+    estimate = plan_asked(picks(state.whole(found)), key="computed_plan")
+    for section in term_sections(estimate):
         st.markdown(f"### {plain(section.title)}")
         if section.note:
             st.markdown(plain(section.note))
-        text_table(frames.terms_frame(section.terms))
+        text_table(terms_frame(section.terms))
     if estimate.neighbours:
         st.markdown("### What other layouts on the same cards would do")
-        text_table(frames.neighbours_frame(estimate))
+        text_table(neighbours_frame(estimate))
 
 
 @behind("Assumptions and sources", key="assumptions", icon="checklist")
@@ -183,7 +186,7 @@ def assumptions(recommendation: api.Recommendation) -> None:
         "\n".join(f"- {plain(without_options(item))}" for item in recommendation.assumptions)
     )
     st.markdown("### Sources")
-    sources = [frames.citation(item) for item in recommendation.references]
+    sources = [citation(item) for item in recommendation.references]
     st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))
 
 

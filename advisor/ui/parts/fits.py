@@ -7,13 +7,15 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
 from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
+from advisor.charts.memory import fits_chart, fits_finding
 from advisor.errors import InputError
 from advisor.foundation.formatting import duration, memory_against
 from advisor.foundation.formatting import memory as memory_size
 from advisor.foundation.units import HOUR_S
+from advisor.frames.machine import fits_memory_frame, fits_table, training_fits_table
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import Task
@@ -179,20 +181,20 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
     """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
     _own_model(inputs)
     answer = f"{fits.count:,}x {fits.accelerator_name}: {fits.served}."
-    fitting, changed, hosted, _ = map(fits.having, frames.VERDICT_TITLES)
+    fitting, changed, hosted, _ = map(fits.having, api.VERDICT_TITLES)
     if fits_at_all := [*fitting, *changed] or hosted:
         largest = max(fits_at_all, key=lambda model: model.parameters)
         answer += f" The largest: {model_title(largest.preset)} in {largest.served.weight_format}."
     st.header("Known models", anchor=False)
     st.markdown(plain(answer))
     st.caption(plain(NUMBER_FORMATS))
-    for verdict, title in frames.VERDICT_TITLES.items():
-        table = frames.fits_table(fits, verdict)
+    for verdict, title in api.VERDICT_TITLES.items():
+        table = fits_table(fits, verdict)
         if not table.empty:
             st.header(title, anchor=False)
             list_table(table)
     st.header("Longest training sequence", anchor=False)
-    training = frames.training_fits_table(fits)
+    training = training_fits_table(fits)
     if training.empty:
         st.markdown("None of the models can be trained on this, not even by QLoRA.")
     else:
@@ -204,9 +206,9 @@ def show(inputs: Inputs, fits: api.Fits) -> None:
         )
         list_table(training, height="content")
     st.header("Memory of one request", anchor=False)
-    frame = frames.fits_memory_frame(fits)
-    st.markdown(plain(charts.fits_finding(frame)))
-    draw(charts.fits_chart, frame, key="fits_chart")
+    frame = fits_memory_frame(fits)
+    st.markdown(plain(fits_finding(frame)))
+    draw(fits_chart, frame, key="fits_chart")
     _how_far(inputs, fits)
     st.header("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))
@@ -217,7 +219,7 @@ def _how_far(inputs: Inputs, fits: api.Fits) -> None:
     """Draw memory against context for one model, up to where it ends."""
     models = {
         model.preset: model
-        for verdict in frames.VERDICT_TITLES
+        for verdict in api.VERDICT_TITLES
         for model in fits.having(verdict)
         if model.served.fits
     }

@@ -8,9 +8,11 @@ from typing import Any, Final
 import streamlit as st
 import yaml
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.fleet import weeks_chart, weeks_finding
 from advisor.errors import InputError, refusal
 from advisor.foundation.units import round_significant
+from advisor.frames import fleet as tables
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Task
@@ -308,22 +310,22 @@ def show(portfolio: api.Portfolio) -> None:
     status(plan.sentence)
     if plan.purchases:
         st.header("Machines", anchor=False)
-        text_table(frames.purchases_table(plan))
+        text_table(tables.purchases_table(plan))
     st.header("Where each workload runs at first", anchor=False)
-    text_table(frames.places_table(plan))
+    text_table(tables.places_table(plan))
     if plan.fleet:
         st.header("Use of the machines, by workload", anchor=False)
         _week(plan)
-        text_table(frames.use_table(plan))
+        text_table(tables.use_table(plan))
     st.header("Cost by workload", anchor=False)
-    text_table(frames.charges_table(plan))
+    text_table(tables.charges_table(plan))
     if plan.differing or plan.curve:
         st.header("Other ways", anchor=False)
-        text_table(frames.ways_table(plan))
+        text_table(tables.ways_table(plan))
     for text in plan.looser:
         st.markdown(plain(text))
     with st.expander("Cash by quarter"):
-        text_table(frames.cash_table(plan))
+        text_table(tables.cash_table(plan))
     with st.expander("Energy, and what the plan leaves out"):
         for note in filter(None, (plan.energy, *plan.notes)):
             st.markdown(plain(note))
@@ -349,7 +351,7 @@ def _files(plan: api.FleetPlan) -> None:
 
 def _week(plan: api.FleetPlan) -> None:
     """Draw who holds the machines in a week of a period."""
-    months = frames.week_months(plan)
+    months = tables.week_months(plan)
     if not months:
         return
     month = min(months, key=lambda one: abs(one - int(st.session_state.get(MONTH) or 0)))
@@ -357,6 +359,6 @@ def _week(plan: api.FleetPlan) -> None:
         st.session_state[MONTH] = month
         st.select_slider("A week from month", months, key=MONTH, persist_state="session")
         state.write(inputs())
-    frame = frames.weeks_frame(plan, month)
-    st.markdown(plain(charts.weeks_finding(frame)))
-    draw(charts.weeks_chart, frame, key="fleet_weeks")
+    frame = tables.weeks_frame(plan, month)
+    st.markdown(plain(weeks_finding(frame)))
+    draw(weeks_chart, frame, key="fleet_weeks")

@@ -5,8 +5,9 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import charts, frames
+from advisor.charts.lessons import lesson_chart
 from advisor.errors import InputError
+from advisor.foundation.references import citation
 from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import lesson, lesson_texts
@@ -89,12 +90,12 @@ def _show(shown: Lesson, newest: str) -> None:
     for sentence in (*filter(None, rest), *shown.teaches):
         st.markdown(plain(sentence))
     if len(shown.figures.bars) >= FEWEST_BARS:
-        draw(charts.lesson_chart, shown.figures, key="learn_chart")
+        draw(lesson_chart, shown.figures, key="learn_chart")
         with st.expander("View as table", type="compact"):
             for bar in shown.figures.bars:
                 st.markdown(plain(f"{bar.label}: {bar.text}"))
     for key in shown.references:
-        st.markdown(plain(frames.citation(key), links=True))
+        st.markdown(plain(citation(key), links=True))
     st.caption(
         f"Figures: computed for your question, with prices up to {newest}. *Catalog* names the "
         "source of each card and price, *Accuracy* that of each measured run."

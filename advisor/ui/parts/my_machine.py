@@ -9,9 +9,11 @@ from typing import Final
 
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.roofline import roofline_alt, roofline_chart
 from advisor.errors import AdvisorError, InputError
 from advisor.foundation.formatting import measured_rate, memory, percent
+from advisor.frames import machine as tables
 from advisor.nouns.limits import OwnedHardware
 from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device, expected_times_s
 from advisor.probe.devices.match import catalog_key
@@ -193,21 +195,21 @@ def show(report: ProbeReport) -> None:
         st.markdown(plain(_sentence(rows)))
         st.caption(plain(describe_device(found.device, found.catalog_key)))
         if rows:
-            text_table(frames.rates_table(rows))
+            text_table(tables.rates_table(rows))
         bandwidth = found.best_bandwidth()
         if not found.matmuls or bandwidth is None:
             continue
         expected = expected_times_s(found, catalog)
-        frame = frames.roofline_frame(found, expected)
+        frame = tables.roofline_frame(found, expected)
         key = f"machine_roofline_{place}"
-        draw(charts.roofline_chart, frame, key=key, bandwidth_bytes_per_s=bandwidth)
-        st.caption(plain(charts.roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))
+        draw(roofline_chart, frame, key=key, bandwidth_bytes_per_s=bandwidth)
+        st.caption(plain(roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))
         with st.expander("View as table"):
-            text_table(frames.products_table(found, expected), tallest_px=TABLE_PX)
-            text_table(frames.transfers_table(found))
+            text_table(tables.products_table(found, expected), tallest_px=TABLE_PX)
+            text_table(tables.transfers_table(found))
     if report.checks:
         st.header("Training steps beside their predictions", anchor=False)
-        text_table(frames.checks_table(report))
+        text_table(tables.checks_table(report))
     if report.problems:
         st.header("Not measured, or doubtful", anchor=False)
         st.markdown(

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from advisor import api, frames
+from advisor import api
+from advisor.frames.catalog import offers_frame
 from advisor.ui.parts.widgets import box, download, number_list
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
@@ -45,7 +46,7 @@ def offers(page: Page, catalog: api.Catalog) -> None:
         told = found.remarks or ("Nothing offers this. Loosen a filter.",)
         st.info(" ".join(map(plain, told)), icon=":material/help:")
         return
-    table = frames.offers_frame(found)
+    table = offers_frame(found)
     table["Accelerator"] = table["Accelerator"].map(state.accelerator_names())
     number_list(
         table,

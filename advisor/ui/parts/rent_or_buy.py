@@ -2,11 +2,14 @@
 
 import streamlit as st
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts import ownership as charts
 from advisor.errors import InputError
 from advisor.foundation.formatting import hourly_price, money, percent, rate, years
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.frames import ownership as tables
+from advisor.frames.terms import terms_frame
 from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question, sliders
 from advisor.ui.parts.chart_view import draw, table_below
@@ -57,7 +60,7 @@ def _budget(found: api.Ownership) -> None:
         return
     st.markdown(plain(bought.sentence))
     if bought.best:
-        text_table(frames.budget_table(found))
+        text_table(tables.budget_table(found))
 
 
 def _sliders(found: api.Ownership) -> None:
@@ -121,7 +124,7 @@ def _strips(found: api.Ownership, slots: controls.Slots) -> None:
             st.markdown(f"Hours a month above which buying pays; now {plain(text)}:")
             draw(
                 charts.strip_chart,
-                frames.strip_frame(strip),
+                tables.strip_frame(strip),
                 key=f"own_strip_{strip.field}",
                 title=money_inputs.page().fields[strip.field].label,
                 value=strip.value,
@@ -151,12 +154,12 @@ def _charts(found: api.Ownership) -> None:
     if found.against is None:
         return
     st.header("What would turn the answer?", anchor=False)
-    st.markdown(plain(frames.flips_sentence(found)))
-    text_table(frames.flips_table(found))
+    st.markdown(plain(tables.flips_sentence(found)))
+    text_table(tables.flips_table(found))
     main = found.rents[found.against]
     even = main.break_even
     st.header("When does owning overtake?", anchor=False)
-    timeline = frames.timeline_frame(found)
+    timeline = tables.timeline_frame(found)
     st.markdown(plain(charts.timeline_finding(timeline, month=even.month)))
     st.caption(
         plain(
@@ -166,14 +169,14 @@ def _charts(found: api.Ownership) -> None:
     )
     months = even.first_month, even.month, even.last_month
     draw(charts.timeline_chart, timeline, key="own_timeline", months=months)
-    table_below("own_timeline", lambda: frames.timeline_table(found), timeline)
-    effects = frames.effects_frame(found)
+    table_below("own_timeline", lambda: tables.timeline_table(found), timeline)
+    effects = tables.effects_frame(found)
     if effects.empty:
         return
     st.header("What matters?", anchor=False)
     st.markdown(plain(charts.effects_finding(effects)))
     draw(charts.effects_chart, effects, key="own_effects")
-    table_below("own_effects", lambda: frames.effects_table(found), effects)
+    table_below("own_effects", lambda: tables.effects_table(found), effects)
 
 
 def _details(found: api.Ownership) -> None:
@@ -181,13 +184,13 @@ def _details(found: api.Ownership) -> None:
     st.header("Ways of renting", anchor=False)
     if found.rents:
         # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
-        list_table(frames.rents_table(found))
+        list_table(tables.rents_table(found))
         bought = f"{found.count:,}x {found.accelerator_name}"
         st.caption(plain(f"Where a row names no accelerator, it rents what owning buys: {bought}."))
     else:
         st.markdown("No offer in the catalog is for this hardware; enter a rent above.")
     st.header("The bill of owning", anchor=False)
-    text_table(frames.bill_table(found))
+    text_table(tables.bill_table(found))
     money_inputs.ask_further()
     _budget(found)
     _work(found)
@@ -198,14 +201,14 @@ def _details(found: api.Ownership) -> None:
 @behind("The work: cost of a run, and the same on processors", key="own_run", icon="work")
 def _work(found: api.Ownership) -> None:
     st.markdown(plain(found.workload))
-    text_table(frames.processors_table(found))
+    text_table(tables.processors_table(found))
 
 
 @behind("How the numbers are computed", key="own_computed", icon="functions")
 def _computed(found: api.Ownership) -> None:
-    text_table(frames.inputs_table(found), links=True)
+    text_table(tables.inputs_table(found), links=True)
     terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
-    text_table(frames.terms_frame(terms))
+    text_table(terms_frame(terms))
 
 
 @behind("Assumed", key="own_assumed", icon="checklist")

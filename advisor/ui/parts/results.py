@@ -5,15 +5,31 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Final
 
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor import api, charts, frames
+from advisor import api
+from advisor.charts.cost_time import cost_time_chart, cost_time_finding
+from advisor.charts.memory import memory_chart, memory_finding
 from advisor.errors import without_options
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.frames.points import (
+    OBJECTIVE_TITLES,
+    Pick,
+    Point,
+    axes,
+    candidate_points,
+    charted,
+    nearest_misses,
+    picked_points,
+    points_table,
+    within_reach,
+)
+from advisor.frames.terms import answer_unit, latencies, memory_table, memory_terms
 from advisor.lessons.glossary import explained
 from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.inputs import TEXT
@@ -58,7 +74,7 @@ def nearest(recommendation: api.Recommendation) -> None:
     """Where nothing works, name the smallest changes that would."""
     lines = [
         f"- {plain(happened)} **{plain(help_)}**"
-        for happened, help_ in frames.nearest_misses(recommendation, at_most=SHOWN_MISSES)
+        for happened, help_ in nearest_misses(recommendation, at_most=SHOWN_MISSES)
     ]
     if lines:
         st.markdown("\n".join(("What would change that:\n", *lines)))
@@ -99,7 +115,7 @@ def _reason(recommendation: api.Recommendation) -> str:
     works, why = recommendation.able, recommendation.plans[0].why
     if works == 1:
         return why
-    objective = frames.OBJECTIVE_TITLES[recommendation.rankings[0].objective].lower()
+    objective = OBJECTIVE_TITLES[recommendation.rankings[0].objective].lower()
     return f"Why: the {objective} of {works:,} accelerators that do this work. {why}"
 
 
@@ -151,7 +167,7 @@ def _out_of_sight(found: Answer) -> list[str]:
     return stated
 
 
-def other_plans(chosen: Sequence[frames.Pick]) -> None:
+def other_plans(chosen: Sequence[Pick]) -> None:
     """Show the best plans for other aims; the first plan is the answer above."""
     others = chosen[1:]
     if not others:
@@ -162,7 +178,7 @@ def other_plans(chosen: Sequence[frames.Pick]) -> None:
                 _card(pick)
 
 
-def _card(pick: frames.Pick) -> None:
+def _card(pick: Pick) -> None:
     """Show a plan with its reason."""
     estimate = pick.plan.estimate
     st.header(pick.title, anchor=False)
@@ -181,7 +197,7 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         lines.append(("Steps alone, in a tuned benchmark", duration(steps)))
     lines += [
         (label, milliseconds(value.scaled(MILLISECOND), with_range=True))
-        for label, value in frames.latencies(estimate)
+        for label, value in latencies(estimate)
     ]
     if estimate.cost.rent_usd is not None:
         month = "" if estimate.time is not None else " a month"
@@ -201,7 +217,7 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         lines.append(("Output", f"{output} from {copies}"))
     million = estimate.cost.usd_per_million_tokens
     if estimate.serving and million is not None:
-        per = f"Per million {frames.answer_unit(estimate)}s"
+        per = f"Per million {answer_unit(estimate)}s"
         lines.append((per, money(million, with_range=True)))
     prompt = estimate.cost.usd_per_million_input_tokens
     answer = estimate.cost.usd_per_million_output_tokens
@@ -214,14 +230,14 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
 def _price_note(estimate: api.Estimate) -> str:
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
-        return f"Your own hardware: no rent.{frames.energy_used(estimate)}"
+        return f"Your own hardware: no rent.{api.energy_used(estimate)}"
     where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     machines = "" if TOGETHER in (cost.offer or "") else machines
     terms = f" {cost.rental_terms}" if cost.rental_terms else ""
     return (
         f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {dated(cost.price_date)}.{terms}{frames.energy_used(estimate)}"
+        f"price of {dated(cost.price_date)}.{terms}{api.energy_used(estimate)}"
     )
 
 
@@ -242,7 +258,7 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     if serving is not None and paced:
         pace = serving.tpot_ms.scaled(MILLISECOND)
         add("Tokens/s per user", pace.reciprocal(), _bare, f"{milliseconds(pace)} a token; ")
-    for label, value in frames.latencies(estimate):
+    for label, value in latencies(estimate):
         if serving is None or not paced or value is not serving.tpot_ms:
             add(label, value.scaled(MILLISECOND), milliseconds)
     if serving is not None:
@@ -271,9 +287,9 @@ def advice(recommendation: api.Recommendation) -> None:
         st.markdown("  \n".join(lines))
 
 
-def pictures(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
+def pictures(recommendation: api.Recommendation, chosen: Sequence[Pick]) -> None:
     """Draw cost against time, and the memory of the plans."""
-    points = frames.candidate_points(recommendation)
+    points = candidate_points(recommendation)
     if not points:
         return
     if len(points) > 1:  # One point is no chart: the answer has its numbers.
@@ -281,24 +297,23 @@ def pictures(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) 
     if not chosen:
         return
     st.header("What fills the memory", anchor=False)
-    terms = frames.memory_terms(chosen)
-    st.markdown(plain(charts.memory_finding(terms)))
-    draw(charts.memory_chart, terms, key="memory")
-    table_below("memory", lambda: frames.memory_table(chosen), lambda: frames.Table(terms))
+    terms = memory_terms(chosen)
+    st.markdown(plain(memory_finding(terms)))
+    draw(memory_chart, terms, key="memory")
+    table_below("memory", lambda: memory_table(chosen), lambda: pd.DataFrame(terms))
 
 
 def _cost_time(
     recommendation: api.Recommendation,
-    chosen: Sequence[frames.Pick],
-    points: Sequence[frames.Point],
+    chosen: Sequence[Pick],
+    points: Sequence[Point],
 ) -> None:
     """Say and draw what a faster plan costs."""
-    axes = frames.axes(recommendation)
-    selected = frames.picked_points(chosen)
-    shown = frames.charted(points, selected)
-    axes, far_limits = frames.within_reach(axes, shown)
+    selected = picked_points(chosen)
+    shown = charted(points, selected)
+    shown_axes, far_limits = within_reach(axes(recommendation), shown)
     st.header("What speed costs", anchor=False)
-    if finding := charts.cost_time_finding(selected, axes):
+    if finding := cost_time_finding(selected, shown_axes):
         st.markdown(plain(finding))
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
@@ -307,7 +322,5 @@ def _cost_time(
     if left_out := len(points) - len(shown):
         note += f" {left_out} more configurations are in the table only."
     st.caption(plain(f"{note} {far_limits}"))
-    draw(charts.cost_time_chart, shown, selected, axes, key="cost_time")
-    table_below(
-        "cost_time", lambda: frames.points_table(points, axes), lambda: frames.Table(points)
-    )
+    draw(cost_time_chart, shown, selected, shown_axes, key="cost_time")
+    table_below("cost_time", lambda: points_table(points, shown_axes), lambda: pd.DataFrame(points))

@@ -6,8 +6,8 @@ from typing import Final
 import streamlit as st
 import yaml
 
-from advisor import frames
 from advisor.errors import AdvisorError
+from advisor.frames import turning
 from advisor.ui.forms.asked import question_words, work_words
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import used, value_title
@@ -140,7 +140,7 @@ def _compared(found: Answer, others: Sequence[Inputs]) -> None:
             continue
         asked.append(_asked(inputs))
         titles.append(f"Saved {place}")
-    table = frames.side_by_side(asked, answers, titles)
+    table = turning.side_by_side(asked, answers, titles)
     text_table(table)
     csv_button("saved", table)
 

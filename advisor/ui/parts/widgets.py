@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final, ParamSpec
 
+import pandas as pd
 import streamlit as st
 from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
-from advisor import api, frames
+from advisor import api
 from advisor.errors import AdvisorError
 from advisor.ui.parts.wording import plain
 from advisor.ui.session.links import Page
@@ -84,7 +85,7 @@ def show_mistake(error: AdvisorError, *, blocked: bool = False, instead: str = "
 
 
 def number_list(
-    table: frames.Table,
+    table: pd.DataFrame,
     *,
     key: str,
     numbers: Mapping[str, str],
@@ -111,7 +112,7 @@ def number_list(
     )
 
 
-def csv_button(name: str, table: frames.Table | Callable[[], frames.Table]) -> None:
+def csv_button(name: str, table: pd.DataFrame | Callable[[], pd.DataFrame]) -> None:
     """Offer a table as a file, written when it is asked for."""
     file = f"gpu-advisor-{name.replace('_', '-')}.csv"
     made = table if callable(table) else lambda: table

@@ -7,10 +7,10 @@ from itertools import count
 from typing import Any, Final, Literal
 from zlib import crc32
 
+import pandas as pd
 import streamlit as st
 from streamlit.errors import StreamlitDuplicateElementKey
 
-from advisor import frames
 from advisor.foundation.quantities import Evidence
 
 EVIDENCE: Final = {
@@ -74,7 +74,7 @@ def together(text: str) -> str:
     return INSIDE_NUMBER.sub(lambda place: "\N{NO-BREAK SPACE}" if place[0] else WORD_JOINER, text)
 
 
-def text_table(table: frames.Table, *, tallest_px: int | None = None, links: bool = False) -> None:
+def text_table(table: pd.DataFrame, *, tallest_px: int | None = None, links: bool = False) -> None:
     """Show a table of texts as they are: cells wrap, and numbers stay with their units.
 
     On a phone a wide one becomes a list, unless that were endless: it would scroll sideways,
@@ -94,7 +94,7 @@ def text_table(table: frames.Table, *, tallest_px: int | None = None, links: boo
         )
 
 
-def list_table(table: frames.Table, *, height: Literal["auto", "content"] = "auto") -> None:
+def list_table(table: pd.DataFrame, *, height: Literal["auto", "content"] = "auto") -> None:
     """Show a table that scrolls on its own, numbers at the right of their columns."""
     right: Any = {
         str(name): st.column_config.TextColumn(alignment="right")
@@ -118,7 +118,7 @@ def numeric(column: Iterable[object]) -> bool:
     return bool(cells) and all(map(NUMBER.fullmatch, cells))
 
 
-def _aligned(table: frames.Table) -> AbstractContextManager[object]:
+def _aligned(table: pd.DataFrame) -> AbstractContextManager[object]:
     """Return a container whose name says to the style sheet which columns hold numbers.
 
     The name stays while the columns do, so that a table with other numbers is not drawn anew.
@@ -133,7 +133,7 @@ def _aligned(table: frames.Table) -> AbstractContextManager[object]:
     raise AssertionError
 
 
-def listed(cells: frames.Table) -> list[str]:
+def listed(cells: pd.DataFrame) -> list[str]:
     """Return each row as a point of a list: its first cell, then the others with their titles."""
     first, *others = cells.columns
     return [

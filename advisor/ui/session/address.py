@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.state.common import user_key_from_element_id
 
+from advisor.foundation.units import HOUR_S
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import links
 from advisor.ui.session.links import Opened, Page, Value, Values
@@ -36,7 +37,6 @@ alone would be a step of its own: the page before with inputs of the next.
 """
 SHOWN: Final = "page_shown"
 """Session's key of the name of the page of the last run."""
-HOUR_S: Final = 3600
 
 
 def open_page(page: Page) -> Opened:

@@ -11,10 +11,11 @@ from typing import Final, TypeVar
 import streamlit as st
 
 import advisor
-from advisor import api, frames
+from advisor import api
 from advisor.architecture.titles import by_use, model_label
 from advisor.errors import AdvisorError, InputError
 from advisor.foundation.record import record
+from advisor.frames import catalog
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.inputs import ADAPTERS, Network, Task
@@ -339,7 +340,7 @@ def accelerator_names() -> dict[str, str]:
 @_of_catalog
 def card_titles() -> dict[str, str]:
     """Return every accelerator: catalog key to name and memory, as a list shows them."""
-    return frames.card_titles(api.load_catalog().accelerators)
+    return catalog.card_titles(api.load_catalog().accelerators)
 
 
 def sentence(error: AdvisorError) -> str:
