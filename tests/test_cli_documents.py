@@ -23,6 +23,8 @@ from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from tests.command_line import give_input
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
 COMMANDS = (
     "recommend",

@@ -10,6 +10,8 @@ import pytest
 
 from tests.command_line import process
 
+pytestmark = pytest.mark.slow
+
 COMPARE = "compare t4 l4"
 EXPORT = "export --model llama-3.1-8b --task lora --tokens 50M --accelerator h100-sxm --to csv"
 

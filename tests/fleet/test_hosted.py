@@ -12,6 +12,8 @@ from advisor.foundation.dates import current_day
 from advisor.nouns.workload import Serving
 from tests.cases import serve
 
+pytestmark = pytest.mark.slow
+
 
 def service(**workload: Any) -> dict[str, Any]:
     return {

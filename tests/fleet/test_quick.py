@@ -6,6 +6,8 @@ from advisor import InputError, plan_fleet, recommend
 from advisor.api import quick_portfolio
 from advisor.cli import main
 
+pytestmark = pytest.mark.slow
+
 
 def test_at_home_two_cards_of_16_gb_or_one_of_24_hold_the_work() -> None:
     """32 billion parameters in 4 bits are 18 GB: more than 16, less than 2 x 16."""

@@ -16,6 +16,8 @@ from advisor.foundation import cents
 from advisor.owning.results import Ownership, RentKind
 from tests.cases import serve, tune
 
+pytestmark = pytest.mark.slow
+
 CASE: dict[str, Any] = tune("llama-3.1-8b", "rtx-4090", 1, method="qlora", tokens=5e7)
 LARGE = {"preset": "llama-3.3-70b"}
 

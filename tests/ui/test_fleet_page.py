@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -11,6 +13,8 @@ from advisor.ui.session.links import packed
 from tests.cases import serve, tune
 from tests.ui.seen import seen
 from tests.ui.test_one_case import ROOT, opened, text
+
+pytestmark = pytest.mark.slow
 
 SMALL = """\
 workloads:
@@ -98,7 +102,11 @@ def test_the_page_shows_names_and_no_keys() -> None:
         assert key not in seen(said)
 
 
-def test_the_week_that_is_shown_stands_in_the_address() -> None:
+def test_the_week_that_is_shown_stands_in_the_address(
+    monkeypatch: pytest.MonkeyPatch, fresh_caches: None
+) -> None:
+    one_way = partial(plan_fleet, alternatives=False)  # the others take ten times as long
+    monkeypatch.setattr("advisor.api.plan_fleet", one_way)
     page = opened("fleet", {"growth": "300", "here": "yes", "month": "7"})
     [week] = [item for item in page.select_slider if item.key == "fleet_month"]
 

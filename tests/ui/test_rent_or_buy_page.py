@@ -17,6 +17,8 @@ from tests.cases import serve, tune
 from tests.ui.seen import seen
 from tests.ui.test_one_case import unfolded
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(advisor.ui.pages.__file__).parent / "rent_or_buy.py"
 WORK = tune("qwen3-0.6b", method="qlora", tokens=10e6, limits={"deadline_hours": 24})
 QUERY = {"model": "qwen3-0.6b", "task": "qlora", "card": "h100-sxm", "count": "8"}

@@ -19,6 +19,8 @@ from advisor.ui.session import links, state
 from tests.ui.seen import seen
 from tests.ui.test_one_case import unfolded
 
+pytestmark = pytest.mark.slow
+
 PAGES = Path(advisor.ui.pages.__file__).parent
 
 LAST_TOPIC = [*lesson_texts()][-1]
