@@ -1,4 +1,10 @@
-"""The whole machines with the highest throughput that a budget buys for one workload."""
+"""The whole machines with the highest throughput that a budget buys for one workload.
+
+The opposite question to ``fleet.solving``, so a program of its own for the same solver (HiGHS): a
+portfolio states how much is done and the plan seeks the least cost; here the money is given, and
+how much one workload may do is sought. Its worth, less for each doubling of the machines, is no sum
+over machines: one linear program is solved for each number of kinds and machines.
+"""
 
 import math
 from collections.abc import Callable, Sequence
