@@ -12,7 +12,7 @@ from advisor.catalog.api_prices import ApiPrice
 from advisor.catalog.files.rows import converted
 from advisor.errors import InputError, refusal
 from advisor.foundation.noun import Noun, shipped
-from advisor.foundation.units import GIB
+from advisor.foundation.units import GB, GIB
 from advisor.nouns.hardware import (
     JOIN,
     Accelerator,
@@ -86,6 +86,8 @@ SHIPPED: Final = PriceState.model_construct()
 
 
 _SIZE: Final = re.compile(r"\d+gb")
+_COMPUTER: Final = re.compile(r"^(apple )?(macbook (air|pro)|mac (mini|studio|pro)|imac) ")
+"""What people put before the name of a Mac's chip."""
 
 
 def _words(name: str) -> list[str]:
@@ -129,6 +131,7 @@ class Catalog(Noun):
         accelerator, or more than one (h100), has this name. The message suggests the nearest ones.
         """
         wanted = key.casefold().strip()
+        wanted = _COMPUTER.sub("", wanted) or wanted
         found = self._by_name.get(wanted) or self._by_compact_name.get(_compact(wanted))
         found = found or self._by_part(wanted)
         if found is not None:
@@ -239,7 +242,8 @@ class Catalog(Noun):
             return None
         found: dict[tuple[int, int], list[Accelerator]] = {}
         for item in self.accelerators:
-            if words <= {*_words(item.key), *_words(item.name.casefold())}:
+            size = f"{item.memory_marketed_bytes / GB:g}gb"
+            if words <= {*_words(item.key), *_words(item.name.casefold()), size}:
                 others = [word for word in _words(item.key) if word not in words]
                 plain = [word for word in others if not _SIZE.fullmatch(word)]
                 found.setdefault((len(plain), len(others)), []).append(item)
@@ -254,6 +258,7 @@ class Catalog(Noun):
             for other in self._by_name
             if short and (short in (long := _compact(other)) or long in short)
         ]
+        containing.sort(key=len)
         number = next((word for word in name.split("-") if re.search(r"\d", word)), name)
         alike = get_close_matches(name, self._by_name, n=20, cutoff=0.5)
         alike.sort(key=lambda other: (number not in other, "mig" in other))

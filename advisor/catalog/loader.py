@@ -8,7 +8,7 @@ from advisor.catalog.api_prices import ApiPrice, load_api_prices
 from advisor.catalog.catalog import Catalog, ExchangeRate, Source
 from advisor.catalog.files import checks
 from advisor.catalog.files.convert import RULE_SOURCE, accelerator_of, offer_of, software_of
-from advisor.catalog.files.rows import CatalogFile, OfferRecord, with_upper_ends
+from advisor.catalog.files.rows import AcceleratorRecord, CatalogFile, OfferRecord, with_upper_ends
 from advisor.catalog.live import cache_file
 from advisor.catalog.own.facts import own_files, stated_discounts, uploads
 from advisor.foundation.data_files import kept
@@ -97,7 +97,7 @@ def _live(
 
 
 def shipped_content() -> CatalogFile:
-    """Return the shipped file of accelerators as it is written, checked."""
+    """Return the shipped file of accelerators, checked."""
     path = data_path(CATALOG_FILE)
     return _content(path, _stamp(path))
 
@@ -143,7 +143,7 @@ def _with_own(
 
 
 def read_content(path: Path) -> CatalogFile:
-    """Return the file of accelerators as it is written, checked."""
+    """Return the file of accelerators, checked; every size of memory is an entry of its own."""
     content = read_record(path, CatalogFile)
     checks.check_order(list(content.accelerators), file=path.name)
     for key, record in content.accelerators.items():
@@ -152,7 +152,10 @@ def read_content(path: Path) -> CatalogFile:
         checks.check_rate(currency, content, file=path.name)
     for capability in content.compute_capabilities:
         checks.check_capability(capability, content, file=path.name)
-    return content
+    whole = dict[str, AcceleratorRecord]()
+    for key, record in content.accelerators.items():
+        whole |= record.of_sizes(key)
+    return content.model_copy(update={"accelerators": dict(sorted(whole.items()))})
 
 
 def read_catalog(catalog_path: Path, offers_path: Path) -> Catalog:

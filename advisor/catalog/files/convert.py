@@ -111,7 +111,8 @@ def _reported_bytes(record: rows.AcceleratorRecord, rules: Mapping[str, rows.Mem
     if record.memory_reported_mib is not None:
         return record.memory_reported_mib * MIB
     # A record has exactly one of the two fields.
-    return record.memory_gb * GIB * rules[str(record.memory_reported_rule)].share_of_gib
+    rule = rules[str(record.memory_reported_rule)]
+    return record.memory_gb * GIB * rule.share(record.memory_gb)
 
 
 def offer_of(record: rows.OfferRecord, content: rows.CatalogFile) -> Offer:

@@ -50,8 +50,16 @@ class MemoryRule(Record):
 
     share_of_gib: Annotated[float, Field(gt=0, le=1.05)]
     """Reported bytes over the marketed number of GB read as GiB."""
+    small_gb: Gigabytes | None = None
+    """Up to this size the share is ``small_share_of_gib``."""
+    small_share_of_gib: Annotated[float, Field(gt=0, le=1.05)] | None = None
     basis: Text
     """The cards it was read from, or why it is assumed."""
+
+    def share(self, memory_gb: float) -> float:
+        """Return the share of a marketed size that the driver shows."""
+        small = self.small_gb is not None and memory_gb <= self.small_gb
+        return self.small_share_of_gib or self.share_of_gib if small else self.share_of_gib
 
 
 class InterconnectRecord(Record):
@@ -82,6 +90,8 @@ class AcceleratorRecord(Record):
     form_factor: Name
     memory_gb: Annotated[Gigabytes, Field(ge=0.1)]
     """As marketed. [GB]"""
+    memory_sizes_gb: tuple[Gigabytes, ...] = ()
+    """Smaller sizes of the same chip on sale: each is an accelerator too, without a price."""
     memory_reported_mib: Mebibytes | None = None
     """As the driver shows it. [MiB]"""
     memory_reported_rule: Key | None = None
@@ -119,7 +129,29 @@ class AcceleratorRecord(Record):
         for one, other in pairs:
             if (getattr(self, one) is None) == (getattr(self, other) is None):
                 raise ValueError(f"give exactly one of {one} and {other}")
+        if any(size >= self.memory_gb for size in self.memory_sizes_gb):
+            raise ValueError("memory_sizes_gb are smaller than memory_gb")
         return self
+
+    def of_sizes(self, key: str) -> "dict[str, AcceleratorRecord]":
+        """Return the entry and one for each smaller size of memory, by key."""
+        smaller = {
+            f"{key}-{size:g}gb": self.model_copy(
+                update={
+                    "name": f"{self.name} {size:g} GB",
+                    "memory_gb": size,
+                    "memory_sizes_gb": (),
+                    "purchase": None,
+                    "no_purchase": "no price of this size was read",
+                    "sources": {
+                        name: at for name, at in self.sources.items() if "purchase" not in name
+                    },
+                    "notes": f"{self.name} with less memory.",
+                }
+            )
+            for size in self.memory_sizes_gb
+        }
+        return {key: self} | smaller
 
 
 class RateRecord(Record):
