@@ -54,7 +54,8 @@ def root() -> Path:
 def catalog_counts() -> tuple[int, int, int]:
     """Accelerators, offers and their providers, counted in the files without the loader."""
     text = (ROOT / "data" / "gpu_catalog.yaml").read_text(encoding="utf-8")
-    accelerators = len(yaml.safe_load(text)["accelerators"])
+    written = yaml.safe_load(text)["accelerators"].values()
+    accelerators = sum(1 + len(item.get("memory_sizes_gb", ())) for item in written)
     with (ROOT / "data" / "cloud_offers.csv").open(encoding="utf-8") as file:
         providers = [row["provider"] for row in csv.DictReader(file)]
     return accelerators, len(providers), len(set(providers))

@@ -16,9 +16,10 @@ from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.sample import sample_of
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.record import record
-from advisor.foundation.units import DAY_S, HOUR_S
+from advisor.foundation.units import DAY_S, GB, HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
+from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Constraints, MeasuredMachine
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import MOST_SPREAD, Arrivals
@@ -246,12 +247,15 @@ def _with_memory(catalog: Catalog, case: Case, memory_bytes: float) -> Catalog:
     words = [*limits.accelerators, *(item.accelerator for item in limits.owned)]
     words += [case.hardware.accelerator] if case.hardware else []
     named = {catalog.accelerator(word).key for word in words}
+    sold = {card.key: card for card in catalog.accelerators}
+    size = f"{memory_bytes / GB:g}gb"
+
+    def reported(card: Accelerator) -> float:
+        like = sold.get(f"{card.key}-{size}", card)
+        return like.memory_reported_bytes * (memory_bytes / like.memory_marketed_bytes)
+
     cards = (
-        card.changed(
-            memory_marketed_bytes=memory_bytes,
-            memory_reported_bytes=card.memory_reported_bytes
-            * (memory_bytes / card.memory_marketed_bytes),
-        )
+        card.changed(memory_marketed_bytes=memory_bytes, memory_reported_bytes=reported(card))
         if card.key in named and card.shares_host_memory
         else card
         for card in catalog.accelerators

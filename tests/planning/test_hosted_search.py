@@ -122,10 +122,10 @@ def test_an_assumed_shape_tells_that_its_wider_range_asks_for_the_host() -> None
 
 
 def test_buying_takes_the_plan_of_those_who_own_the_card() -> None:
-    # This software keeps whole logits, which leaves too little room on the card.
-    tuned = {"kind": "fine_tuning", "method": "lora", "tokens": 10e6, "software": "huggingface"}
+    # Its weights leave too little room on the card.
+    tuned = {"kind": "fine_tuning", "method": "lora", "tokens": 10e6, "software": "deepspeed"}
     work = {"workload": tuned}
-    model = {"model": {"preset": "llama-3.1-8b"}}
+    model = {"model": {"preset": "gemma-4-12b"}}
     owned = best({"owned": [{"accelerator": "rtx-4090"}]}, **model, **work)
     assert owned.layout.offload
     assert owned.time is not None

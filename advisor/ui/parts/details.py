@@ -232,13 +232,16 @@ def set_up(found: Answer) -> None:
 
 
 def _shown(text: str) -> str:
-    r"""Return Markdown with smaller headings, and with dollars that start no formula.
+    r"""Return Markdown with smaller headings, no boxes to tick, and dollars that start no formula.
 
-    >>> print(_shown("# Set-up\nExpect $3 ($2-4)."))
+    A box that nobody can tick has no name for who hears the page.
+
+    >>> print(_shown("# Set-up\n- [ ] Expect $3 ($2-4)."))
     ### Set-up
-    Expect \$3 (\$2-4).
+    - Expect \$3 (\$2-4).
     """
     parts = CODE.split(text)
     for place in range(0, len(parts), 2):  # code stands between the others
-        parts[place] = HEADING.sub("###", parts[place]).replace("$", "\\$")
+        plain = HEADING.sub("###", parts[place]).replace("- [ ] ", "- ")
+        parts[place] = plain.replace("$", "\\$")
     return "".join(parts)
