@@ -19,7 +19,7 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import loses_little
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import resolved
-from advisor.planning.search.options import Option, meets_time
+from advisor.planning.search.options import Option, in_time
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.search.tries import Tried
@@ -143,7 +143,7 @@ class Searches:
                 self._asked = _Asked(alike, asked, systems, Tried(then))
             self._found[key] = self._asked.options(self._rules_of(self._asked.asked, way), way)
         options, searched = self._found[key]
-        return [item for item in options if meets_time(item, limits)], searched
+        return in_time(options, limits), searched
 
     def _rate(self, workload: FleetWorkload, concurrency: int | None) -> float | None:
         """Return the rate of so many requests in flight of the one question that was asked.
@@ -231,7 +231,7 @@ class _Asked:
                 break
         options = spanning(self.asked, searched, options, fewer=True)
         if way.paced:
-            options = [option for option in options if meets_time(option, case.limits)]
+            options = in_time(options, case.limits)
         return options, searched
 
 

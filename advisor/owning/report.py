@@ -190,7 +190,8 @@ def rent_or_buy(
     case, choice = asked.case, choice or Choice()
     owning, hours, groups = case.owning, hours_in_use(case), choice.groups
     accelerator = asked.catalog.accelerator(estimate.accelerator)
-    size = choice.size or size_of(accelerator, estimate.cards, groups)
+    alone = estimate.layout.replica_cards if estimate.serving else estimate.cards
+    size = choice.size or size_of(accelerator, alone, groups * estimate.cards // alone)
     host_bytes = estimate.memory.host_bytes.high * size.cards_in_one
     bought = Bought(case, accelerator, size, economy, host_bytes)
     inputs = bought.inputs(owning.months)

@@ -52,20 +52,7 @@ def as_candidates(
     ``serving``: times are of a token, not of a run. ``on_frontier``: options that no other beats in
     both cost and time.
     """
-    times = [
-        spreads.of(
-            systems[option.system].accelerator,
-            systems[option.system].node,
-            precision=option.precision,
-            count=option.count,
-        )
-        .scaled(option.time)
-        .widened([option.time_high] if serving else ())
-        for option in options
-    ]
-    spans = [
-        _span(option, time, serving=serving) for option, time in zip(options, times, strict=True)
-    ]
+    spans = [_span(option, systems[option.system], spreads, serving=serving) for option in options]
     rents = (
         [[option.cost_usd] * 3 for option in options]
         if serving
@@ -92,10 +79,14 @@ def as_candidates(
     )
 
 
-def _span(option: Option, time: Range, *, serving: bool) -> Range:
+def _span(option: Option, system: System, spreads: TimeSpreads, *, serving: bool) -> Range:
     """Return the hours of a run with interruptions, or the milliseconds per token."""
+    spread = spreads.of(
+        system.accelerator, system.node, precision=option.precision, count=option.count
+    )
+    time = spread.scaled(option.time)
     if serving:
-        return time.scaled(1 / MILLISECOND)
+        return time.widened([option.time_high]).scaled(1 / MILLISECOND)
     if option.interrupted is None:
         return time
     return time.scaled(1 / option.interrupted.expected).times(option.interrupted)

@@ -19,7 +19,7 @@ from advisor.planning.explain.sentences import missed_limits, nothing_works, sen
 from advisor.planning.placed import explained
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
-from advisor.planning.search.options import best_option, meets_time
+from advisor.planning.search.options import best_option, in_time
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
 
@@ -106,7 +106,7 @@ def _scaled(searched: Searched) -> list[str]:
     limits, options = searched.case.limits, searched.result.options
     if searched.feasible or limits.budget_usd is None:
         return []
-    best = best_option([one for one in options if meets_time(one, limits)], Objective.CHEAPEST)
+    best = best_option(in_time(options, limits), Objective.CHEAPEST)
     day = None if best is None else searched.estimate(best).day
     if best is None or day is None or day.cheapest.usd_per_month > limits.budget_usd:
         return []

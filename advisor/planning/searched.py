@@ -26,13 +26,7 @@ from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
-from advisor.planning.search.options import (
-    Option,
-    best_option,
-    best_per_accelerator,
-    meets_budget,
-    meets_time,
-)
+from advisor.planning.search.options import Option, best_option, best_per_accelerator, within_limits
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
@@ -138,12 +132,7 @@ class Searched:
     @cached_property
     def feasible(self) -> list[Option]:
         """Options that meet every limit, on one offer or several."""
-        limits = self.case.limits
-        return [
-            option
-            for option in self.result.options
-            if meets_time(option, limits) and meets_budget(option, limits)
-        ]
+        return within_limits(self.result.options, self.case.limits)
 
     @property
     def able(self) -> int:

@@ -18,7 +18,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.balancer import balancer_usd_per_month
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.placed import placement
-from advisor.planning.search.options import Option, meets_time
+from advisor.planning.search.options import Option, in_time
 from advisor.planning.search.systems import System
 from advisor.planning.spot import upper_factor
 
@@ -66,9 +66,11 @@ class _Machines:
     systems: Sequence[System]
     sizes: dict[int, Place]
     """Each system's place: what its provider rents with the same card."""
-    covers: dict[tuple[int, int], list[tuple[float, int]]] = field(default_factory=dict)
-    """For each number of replicas, the least price and the machine to add to the cover of fewer, by
-    a replica's system and cards."""
+    covers: dict[tuple[int, int], tuple[list[_Holder], list[tuple[float, int]]]] = field(
+        default_factory=dict
+    )
+    """By a replica's system and cards: the machines that hold it and, for each number of replicas,
+    the least price and the machine to add to the cover of fewer."""
 
     @classmethod
     def of(cls, systems: Sequence[System], options: Sequence[Option], kind: PriceKind) -> _Machines:
@@ -97,13 +99,15 @@ class _Machines:
         hold a multiple of b, which machines of the best value hold for no more. So a cheapest cover
         has fewer than b others, and all else is of the best value.
         """
-        machines = self._holding(system, cards)
+        key = system, cards
+        if key not in self.covers:
+            self.covers[key] = self._holding(system, cards), [(0.0, 0)]
+        machines, covers = self.covers[key]
         if not machines:
             return inf, inf, Counter()
         best = min(machines, key=lambda one: one.high / one.replicas)
         largest = max(one.replicas for one in machines)
         alike = max(0, replicas // best.replicas - largest)
-        covers = self.covers.setdefault((system, cards), [(0.0, 0)])
         rest = replicas - alike * best.replicas
         for held in range(len(covers), rest + 1):
             sums = [covers[max(0, held - one.replicas)][0] + one.high for one in machines]
@@ -176,17 +180,20 @@ def _discounts(place: Place) -> bool:
 def _fewer(asked: ResolvedCase, machines: _Machines, options: Sequence[Option]) -> Iterator[Option]:
     """Yield options with fewer replicas on several offers, each the cheapest of its card so far."""
     limits, least = asked.case.limits, dict[str, float]()
-    timely = [option for option in options if meets_time(option, limits)]
+    timely = in_time(options, limits)
     for option in timely:
         card = machines.systems[option.system].accelerator.key
         least[card] = min(option.cost_high_usd, least.get(card, inf))
+    cheapest = {
+        system: min(high / offer.accelerators for high, _, offer in place.values())
+        for system, place in machines.sizes.items()
+    }
     for option in timely:
-        if (place := machines.sizes.get(option.system)) is None:
+        if option.system not in cheapest:
             continue
         card = machines.systems[option.system].accelerator.key
         # Fewer cards than that are not tried, and none costs less than in the best machine.
-        cheapest = min(high / offer.accelerators for high, _, offer in place.values())
-        usd = FEWEST * option.cards * cheapest * HOURS_PER_MONTH
+        usd = FEWEST * option.cards * cheapest[option.system] * HOURS_PER_MONTH
         if usd >= least[card] or option.layouts.expert[option.row] > 1:
             continue
         replicas = int(option.layouts.data[option.row])

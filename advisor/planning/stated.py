@@ -32,11 +32,9 @@ from advisor.planning.search.options import (
     Option,
     Price,
     best_option,
-    cheapest_offer,
     latency_risk,
-    meets_budget,
-    meets_time,
     priced_options,
+    within_limits,
 )
 from advisor.planning.search.precisions import proven_recipes
 from advisor.planning.search.replicas import LAYER_DEGREES
@@ -128,13 +126,11 @@ def _best(asked: Asked, options: Sequence[Option]) -> Option | None:
     limits = asked.case.limits
     # If replicas can use all accelerators, none stays idle.
     options = [option for option in options if option.cards == asked.count] or options
-    within = [
-        option for option in options if meets_time(option, limits) and meets_budget(option, limits)
-    ]
-    if not within and asked.serving:
+    able = within_limits(options, limits)
+    if not able and asked.serving:
         risks = [latency_risk(option, limits) for option in options]
         options = [one for one, risk in zip(options, risks, strict=True) if risk == min(risks)]
-    return best_option(within or options, asked.case.objective)
+    return best_option(able or options, asked.case.objective)
 
 
 def _placed(asked: Asked, system: System, count: int, how: Arranged) -> Placement:
@@ -146,20 +142,20 @@ def _placed(asked: Asked, system: System, count: int, how: Arranged) -> Placemen
     together = count + spares * how.layout.replica_cards if spares else 0
     if together > asked.count:
         raise refusal("no_spare_replica", value=asked.count, together=together, how=how)
-    offer, per_hour = cheapest_offer(system, asked.case.limits.price_kind)
+    price = Price.of(system, asked.case.limits.price_kind)
     interruptions = interruptions_of(asked.case, asked.calibration)
-    instances = -(-asked.count // system.node.accelerators) if offer else 0
+    instances = -(-asked.count // price.accelerators) if price.offer else 0
     return Placement(
         accelerator=asked.card,
         node=system.node,
         count=count,
         layout=how.layout,
         precision=how.precision,
-        offer=offer,
-        usd_per_hour=None if system.owned else cents.times(per_hour, instances),
+        offer=price.offer,
+        usd_per_hour=None if system.owned else cents.times(price.usd_per_hour, instances),
         instances=instances,
         owned=system.owned,
-        interrupted=interruptions.hours(instances) if interruptions and offer else None,
+        interrupted=interruptions.hours(instances) if interruptions and price.offer else None,
         tool=how.tool,
         cache=how.cache,
     )

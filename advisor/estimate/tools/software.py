@@ -113,23 +113,15 @@ class ToolRules:
         if kind not in self._following:
             first, workload, found = self.choose(card), self.case.workload, list[Tool]()
             if isinstance(first, Tool) and isinstance(workload, FineTuning):
-                able = self._able(self._candidates(card), card)
+                whole = workload.method is FineTuningMethod.FULL and workload.precision is None
                 smaller = (
                     tool.on(card)
-                    for tool, _ in able
-                    if tool.name in tool_choice().smaller and self._keeps_precision(tool)
+                    for tool, _ in self._able(self._candidates(card), card)
+                    if tool.name in tool_choice().smaller and not (whole and tool.rounds_updates)
                 )
                 found = unlike((first, *smaller), workload, self.architecture)[1:]
             self._following[kind] = tuple(found)
         return self._following[kind]
-
-    def _keeps_precision(self, tool: Tool) -> bool:
-        """Whether a tool trains as precisely as usual, or the case states a precision."""
-        workload = self.case.workload
-        if not isinstance(workload, FineTuning) or workload.method is not FineTuningMethod.FULL:
-            return True
-        alone = tool.training and tool.training.without_master
-        return workload.precision is not None or not alone or alone.recipes[0] != "bf16_pure"
 
     def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
         """Return the ways to serve on a card in the order in which a plan tries them.

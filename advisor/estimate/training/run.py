@@ -15,7 +15,7 @@ from advisor.estimate.training.defaults import (
 )
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.estimate.training.switches import MemorySwitches
-from advisor.foundation.record import record
+from advisor.foundation.record import by_identity, record
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import PrecisionRecipe
 from advisor.nouns.software.delivery import Operator
@@ -162,6 +162,7 @@ class TrainingRun:
         return float(self.preference is Preference.DPO)
 
 
+@by_identity(256)
 def resolve_training(
     workload: Training,
     architecture: ModelArchitecture,

@@ -186,6 +186,12 @@ class Tool(Noun):
         """Most accelerators of one training run; infinite without a limit."""
         return (self.training and self.training.cards) or inf
 
+    @property
+    def rounds_updates(self) -> bool:
+        """Whether full training keeps its only weights in bf16 unless asked otherwise."""
+        alone = self.training and self.training.without_master
+        return bool(alone and alone.recipes[0] == "bf16_pure")
+
     def at_once(self, duty: Duty) -> int | None:
         """Return the most requests that one copy computes together; None has no limit."""
         return self.serving.at_once.get(duty.value) if self.serving else None

@@ -46,7 +46,7 @@ from advisor.planning.search.options import (
     latency_risk,
     likely_in_time,
     meets_budget,
-    meets_time,
+    within_limits,
 )
 from advisor.planning.search.systems import System
 
@@ -264,12 +264,12 @@ def _at_more_risk(
     limits = case.limits
     if not isinstance(case.workload, Serving) or limits.risk >= EXPECTED_RISK:
         return
-    within = [
+    likely = [
         option
         for option in result.options
         if likely_in_time(option, limits) and meets_budget(option, limits)
     ]
-    best = best_option(within, case.objective)
+    best = best_option(likely, case.objective)
     if best is None or (feasible and _improved(case, best, feasible) > WORTH_SAYING):
         return
     risk = percent(latency_risk(best, limits))
@@ -293,17 +293,13 @@ def _lower_precision(
     case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
 ) -> Iterator[Advice]:
     """Name the best in a smaller format; before it, the best of those that lose next to nothing."""
-    within = [
-        option
-        for option in result.alternatives
-        if meets_time(option, case.limits) and meets_budget(option, case.limits)
-    ]
+    able = within_limits(result.alternatives, case.limits)
     serving = isinstance(case.workload, Serving)
-    like = [option for option in within if serving and loses_little(option.precision)]
+    like = [option for option in able if serving and loses_little(option.precision)]
     told = [*feasible]
     for options, quality in (
         (like, ""),
-        (within, " Check the model's quality in that format first."),
+        (able, " Check the model's quality in that format first."),
     ):
         best = _least(case, options)
         ratio = _improved(case, best, told) if best else 1.0

@@ -13,7 +13,7 @@ from advisor.nouns.limits import Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import RejectionCode
-from advisor.planning.search.options import RANKED_BY, Option, best_option, meets_budget, meets_time
+from advisor.planning.search.options import RANKED_BY, Option, best_option, in_time, within_limits
 from advisor.planning.searched import Searched
 
 FACTORS: Final = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
@@ -118,8 +118,7 @@ class Turning:
         limits, objective = self.case.limits, self.case.objective
         now, card = getattr(limits, field), self._card(best)
         free = limits.model_copy(update={field: None})
-        options = self.searched.result.options
-        able = [item for item in options if meets_time(item, free) and meets_budget(item, free)]
+        able = within_limits(self.searched.result.options, free)
         own = {size(item) for item in able if self._card(item) == card and size(item) <= size(best)}
         for at in sorted(own, reverse=True):
             then = best_option([item for item in able if size(item) < at], objective)
@@ -222,8 +221,7 @@ class Turning:
         for (card, count), options in grouped.items():
             if not options and count > least.get(card, count):
                 continue
-            timely = [item for item in options if meets_time(item, limits)]
-            able = [item for item in timely if meets_budget(item, limits)]
+            timely, able = in_time(options, limits), within_limits(options, limits)
             first = min(able or timely or options, key=key, default=None)
             late = RejectionCode.DEADLINE if limits.deadline_hours else RejectionCode.LATENCY
             why = (

@@ -17,9 +17,10 @@ from advisor.planning.search.options import (
     NEAR_FASTEST,
     RANKED_BY,
     Option,
+    in_time,
     meets_budget,
-    meets_time,
     meets_tpot,
+    within_limits,
 )
 
 
@@ -69,16 +70,16 @@ def reason_it_lost(
 ) -> Rejection:
     """Return why a card that can do the work is in no plan."""
     limits, answer, best = contest.limits, contest.answer, contest.best
-    in_time = [option for option in options if meets_time(option, limits)]
-    if not in_time:
+    timely = in_time(options, limits)
+    if not timely:
         return (
             _latency(accelerator, options, limits)
             if answer
             else _late(accelerator, options, limits, contest.startup_s / HOUR_S)
         )
-    affordable = [option for option in in_time if meets_budget(option, limits)]
+    affordable = within_limits(timely, limits)
     if not affordable:
-        least = round_significant(min(option.cost_usd for option in in_time), 3, "up")
+        least = round_significant(min(option.cost_usd for option in timely), 3, "up")
         limit = limits.budget_usd or 0.0
         per = " a month" if answer else ""
         return Rejection.of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -125,20 +126,20 @@ measurements has a wide range and so has to win clearly.
 """
 
 
-def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
-    """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]
+def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer, float, float]:
+    """Return the cheapest offer of a rented system, its price and the factor to its upper end.
 
     The upper end decides, so a price "from" or an old one has to win clearly over a firm new one.
+    [USD/h]
     """
-    if system.owned:
-        return None, 0.0
     today = current_day()
     priced = [(price_usd_per_hour(offer, kind), offer) for offer in system.offers]
-    price, offer = min(
-        ((price, offer) for price, offer in priced if price is not None),
-        key=lambda item: (item[0] * upper_factor(item[1], kind, today), item[1].key),
-    )
-    return offer, price
+    found = [
+        (offer, price, upper_factor(offer, kind, today))
+        for price, offer in priced
+        if price is not None
+    ]
+    return min(found, key=lambda item: (item[1] * item[2], item[0].key))
 
 
 @record
@@ -160,10 +161,9 @@ class Price:
         cls, system: System, kind: PriceKind, interruptions: Interruptions | None = None
     ) -> Price:
         """Return the price of a system's cheapest offer."""
-        offer, per_hour = cheapest_offer(system, kind)
-        if offer is None:
-            return cls(None, per_hour, system.node.accelerators)
-        factor = upper_factor(offer, kind)
+        if system.owned:
+            return cls(None, 0.0, system.node.accelerators)
+        offer, per_hour, factor = cheapest_offer(system, kind)
         return cls(offer, per_hour, system.node.accelerators, interruptions, factor)
 
 
@@ -232,13 +232,33 @@ def run_rents(
     return costs
 
 
+def in_time(options: Iterable[Option], limits: Constraints) -> list[Option]:
+    """Return the options that meet the deadline (training) or the latency targets (serving)."""
+    hours, later_ms, first_ms = (
+        inf if most is None else most
+        for most in (limits.deadline_hours, limits.max_tpot_ms, limits.max_ttft_ms)
+    )
+    found = []
+    for option in options:
+        if option.first_token_s is None:
+            meets = option.time <= hours
+        else:
+            later_s, first_s = option.judged or (option.time, option.first_token_s)
+            meets = later_s / MILLISECOND <= later_ms and first_s / MILLISECOND <= first_ms
+        if meets:
+            found.append(option)
+    return found
+
+
+def within_limits(options: Iterable[Option], limits: Constraints) -> list[Option]:
+    """Return the options that meet the limits of time and cost no more than the budget."""
+    usd = inf if limits.budget_usd is None else limits.budget_usd
+    return [option for option in in_time(options, limits) if option.cost_usd <= usd]
+
+
 def meets_time(option: Option, limits: Constraints) -> bool:
     """Return whether an option meets the deadline (training) or the latency targets (serving)."""
-    if option.first_token_s is None:
-        return limits.deadline_hours is None or option.time <= limits.deadline_hours
-    return meets_tpot(option, limits) and (
-        limits.max_ttft_ms is None or option.first_s / MILLISECOND <= limits.max_ttft_ms
-    )
+    return bool(in_time([option], limits))
 
 
 def meets_tpot(option: Option, limits: Constraints) -> bool:
@@ -280,7 +300,7 @@ WORTH_SAYING: Final = 0.9
 def worth_advising(case: Case, others: Iterable[Option]) -> Constraints:
     """Return the limits of what beats all of ``others`` by enough to be mentioned."""
     limits = case.limits
-    able = [item for item in others if meets_time(item, limits) and meets_budget(item, limits)]
+    able = within_limits(others, limits)
     if not able or case.objective is Objective.BEST_VALUE:
         return limits
     best = min(able, key=RANKED_BY[case.objective])

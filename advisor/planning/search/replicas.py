@@ -12,7 +12,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import Stated
-from advisor.planning.search.options import Option, Price, meets_budget, meets_time, priced_options
+from advisor.planning.search.options import Option, Price, priced_options, within_limits
 from advisor.planning.search.systems import System
 from advisor.planning.search.training import search_training, with_range
 from advisor.planning.time_ranges import TimeSpreads
@@ -89,13 +89,8 @@ def fewest_machines(
                 with_range(item, known.system, tried[place], run, spreads, proven=known.proven)
             priced_options(found, prices)
             for place, gap in enumerate(open_gaps):
-                own = [
-                    option
-                    for at, option in zip(places, found, strict=True)
-                    if at == place
-                    if meets_time(option, case.limits) and meets_budget(option, case.limits)
-                ]
-                gap.close(own)
+                own = (option for at, option in zip(places, found, strict=True) if at == place)
+                gap.close(within_limits(own, case.limits))
             open_gaps = [gap for gap in open_gaps if gap.tried]
     return [gap.enough for gap in gaps]
 

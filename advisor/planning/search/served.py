@@ -22,14 +22,7 @@ from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
 from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layouts import stated_values
-from advisor.planning.search.options import (
-    Miss,
-    Option,
-    Price,
-    meets_budget,
-    meets_time,
-    priced_options,
-)
+from advisor.planning.search.options import Miss, Option, Price, priced_options, within_limits
 from advisor.planning.search.replicas import replica_table
 from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
@@ -193,8 +186,8 @@ class _Served:
         limits = self.asked.case.limits
         if self.asked.case.objective is not Objective.CHEAPEST:
             return inf
-        met = [item for item in self.options if meets_time(item, limits)]
-        least = min((one.cost_high_usd for one in met if meets_budget(one, limits)), default=inf)
+        able = within_limits(self.options, limits)
+        least = min((one.cost_high_usd for one in able), default=inf)
         return least or inf  # owned cards: their time decides
 
     def _affordable(self, place: int, most_usd: float) -> int:
