@@ -355,11 +355,12 @@ def test_full_tuning_under_unsloth_has_no_master_copy() -> None:
     assert "instead of" not in text
 
 
-def test_two_t4_train_together() -> None:
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-4b"])
+def test_two_t4_train_together(model: str) -> None:
     """Kaggle lends two T4. Unsloth's files train on one card; LLaMA-Factory's adapters are fp32
     under fp16 (llamafactory 0.9.5, model/adapter.py), and DDP runs on both."""
     work = LORA | {"method": "qlora", "tokens": 2e6}
-    found = answer(work, owned=[{"accelerator": "t4", "count": 2}])
+    found = answer(work, model, owned=[{"accelerator": "t4", "count": 2}])
     plan = found.plans[0].estimate
     assert (plan.count, plan.layout.sharding, plan.precision) == (2, "ddp", "fp16_mixed")
     assert "Unsloth trains on one card" in found.plans[0].sentence

@@ -24,11 +24,12 @@ def kinds_of(
 def unlike(
     tools: Iterable[Tool], workload: Training, architecture: ModelArchitecture
 ) -> list[Tool]:
-    """Return the tools that are estimated unlike all before them."""
+    """Return the tools that are estimated unlike all before them, or run on more cards."""
     recipes = [workload.precision] if workload.precision else ("bf16_mixed", "bf16_amp")
     found: dict[Hashable, Tool] = {}
     for tool in tools:
-        found.setdefault(kinds_of(workload, architecture, tool, recipes), tool)
+        kinds = kinds_of(workload, architecture, tool, recipes)
+        found.setdefault((kinds, tool.most_cards), tool)
     return list(found.values())
 
 
