@@ -20,7 +20,6 @@ from advisor.calibration.fitting.stack_runs import (
     Work,
     blank_training,
     fit_slowdowns,
-    origin,
     own_groups,
     pace,
     tails,
@@ -161,6 +160,7 @@ class WholeRun:
     """One published run over several machines, predicted with nothing lost."""
 
     source: str
+    """Who published it: the first part of its group."""
     group: str
     operator: Operator
     known: bool
@@ -193,7 +193,7 @@ def whole_run_sections(engine: Engine) -> tuple[Section, Section]:
         "lost": {
             operator.value: Lost(
                 share=rounded(fit_lost(runs, operator), 3),
-                groups=len({run.group for run in _telling(runs, operator)}),
+                groups=len({run.source for run in _telling(runs, operator)}),
             ).model_dump()
             for operator in Operator
         }
@@ -202,11 +202,11 @@ def whole_run_sections(engine: Engine) -> tuple[Section, Section]:
 
 
 def fit_lost(runs: Sequence[WholeRun], operator: Operator) -> float:
-    """Median over groups of the share that known runs of a class lost, at least 0. [s/s]"""
-    groups: dict[str, list[float]] = defaultdict(list)
+    """Median over sources of the share that known runs of a class lost, at least 0. [s/s]"""
+    sources: dict[str, list[float]] = defaultdict(list)
     for run in _telling(runs, operator):
-        groups[run.group].append(run.lost)
-    return max(0.0, median(fmean(each) for each in groups.values())) if groups else 0.0
+        sources[run.source].append(run.lost)
+    return max(0.0, median(fmean(each) for each in sources.values())) if sources else 0.0
 
 
 def _telling(runs: Sequence[WholeRun], operator: Operator) -> list[WholeRun]:
@@ -226,7 +226,7 @@ def _runs(engine: Engine) -> list[WholeRun]:
         machines = float(-(-layout.accelerators // node.accelerators))
         found.append(
             WholeRun(
-                source=origin(scored.source),
+                source=scored.group.partition(" | ")[0],
                 group=scored.group,
                 operator=run.operator,
                 known=GUESSED not in row.cell("flags").split(";"),

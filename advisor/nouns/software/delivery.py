@@ -36,7 +36,7 @@ class Lost(Noun):
     """In a run over many machines, beyond every term that has a name, per second of training.
     [s/s]"""
     groups: Annotated[int, Field(ge=0)]
-    """Groups of independent published runs behind it."""
+    """Sources of published runs behind it."""
 
 
 class Delivery(Noun):
