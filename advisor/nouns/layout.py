@@ -155,7 +155,8 @@ class ParallelLayout(Noun):
         if (ranks := self.data * self.context) % self.expert:
             yield (
                 ("expert", "data"),
-                f"expert={self.expert} must divide data x context = {ranks}; choose a divisor",
+                f"expert={self.expert} must divide data x context = {ranks}, the ranks that share "
+                "experts; choose a divisor, or leave expert out (tensor divides experts too)",
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
             yield (
