@@ -56,28 +56,14 @@ if TYPE_CHECKING:
     from advisor.probe.report import ProbeReport as ProbeReport
     from advisor.sweeps.sweep import sweep as sweep
 
-_HOMES = {
-    name: f"advisor.{module}"
-    for module, names in {
-        "api": "compare estimate export fits load_case load_catalog load_portfolio own plan_fleet "
-        "recommend resolve_model scaling turning validate what_if",
-        "calibration.scoring.report": "ValidationReport",
-        "errors": "AdvisorError CatalogError InputError",
-        "estimate.results": "Estimate",
-        "foundation.quantities": "Range",
-        "nouns.case": "Case",
-        "nouns.layout": "ParallelLayout",
-        "nouns.limits": "Constraints",
-        "owning.results": "Ownership",
-        "planning.fits.results": "Fits",
-        "planning.results": "Recommendation",
-        "probe.learned_constants": "owned_from_report",
-        "probe.measuring.run": "probe",
-        "probe.report": "ProbeReport",
-        "sweeps.sweep": "sweep",
-    }.items()
-    for name in names.split()
-}
+
+def _homes() -> dict[str, str]:
+    from advisor.foundation.imports import later
+
+    return later(__file__)
+
+
+_HOMES = _homes()
 
 __all__ = [  # noqa: PLE0604
     "__version__",

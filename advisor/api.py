@@ -18,6 +18,7 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.economy import places as places
 from advisor.estimate.results import Estimate as Estimate
 from advisor.foundation.dates import current_day
+from advisor.foundation.imports import later
 from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case as Case
 from advisor.nouns.case_files import input_error as input_error
@@ -62,8 +63,17 @@ if TYPE_CHECKING:
     from advisor.fleet.results import FleetPlan as FleetPlan
     from advisor.owning.results import Ownership as Ownership
     from advisor.planning.explain.curves import Scaling as Scaling
+    from advisor.planning.explain.sentences import OBJECTIVE_WORDS as OBJECTIVE_WORDS
     from advisor.planning.explain.sentences import energy_used as energy_used
+    from advisor.planning.explain.sentences import hosted_cells as hosted_cells
+    from advisor.planning.explain.sentences import neighbour_cells as neighbour_cells
+    from advisor.planning.explain.sentences import rent_sentence as rent_sentence
     from advisor.planning.explain.sentences import way_out_sentence as way_out_sentence
+    from advisor.planning.explain.terms import answer_unit as answer_unit
+    from advisor.planning.explain.terms import headlines as headlines
+    from advisor.planning.explain.terms import latencies as latencies
+    from advisor.planning.explain.terms import term_cells as term_cells
+    from advisor.planning.explain.terms import term_sections as term_sections
     from advisor.planning.explain.turning import Cell as Cell
     from advisor.planning.explain.turning import Turn as Turn
     from advisor.planning.explain.turning import Turning as Turning
@@ -72,37 +82,8 @@ if TYPE_CHECKING:
     from advisor.planning.fits.results import VERDICT_TITLES as VERDICT_TITLES
     from advisor.planning.fits.results import Fits as Fits
 
-_LATER: Final = {
-    name: f"advisor.{module}"
-    for module, names in {
-        "estimate.beside_results": "ApiComparison Curve Day",
-        "export.report": "offers_csv",
-        "fleet.machines": "list_machines",
-        "fleet.plan": "plan_fleet",
-        "fleet.portfolio": "Portfolio load_portfolio",
-        "fleet.quick": "example_portfolio quick_portfolio",
-        "fleet.results": "FleetPlan",
-        "export.answer": "export_formats",
-        "export.checks.steps": "platforms",
-        "export.fleet_report": "fleet_report",
-        "export.formats": "Export",
-        "planning.fits.request": "fits",
-        "planning.fits.results": "VERDICT_TITLES Fits",
-        "owning.results": "Ownership",
-        "catalog.offer_list": "list_offers price_overview",
-        "catalog.own.facts": "parse_own_facts uploads_come_from using_catalog",
-        "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
-        "planning.explain.curves": "Scaling",
-        "planning.explain.sentences": "energy_used way_out_sentence",
-        "planning.explain.turning": "Cell Turn Turning",
-        "planning.explain.what_if": "WhatIf",
-        "calibration.scoring.report": "ValidationReport",
-        "catalog.live.refresh": "prices_age_s refresh_prices",
-        "calibration.scoring.validation": "validate",
-    }.items()
-    for name in names.split()
-}
-"""Names that are imported on first use, so that a process starts fast."""
+_LATER: Final = later(__file__)
+"""Module by name, of those imported on first use."""
 
 
 if not TYPE_CHECKING:  # the type checker would take it for every name
@@ -124,28 +105,15 @@ def recommend(
 ) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        Model, workload and limits. ``hardware`` is not needed.
-    on_sentence : callable, optional
-        Receives the answer in one sentence once, as soon as it is known.
-    beside : bool, optional
-        Also find the layouts near the best plan of each objective that was not asked, and the
-        smallest number of each accelerator that meets the deadline.
-    brief : bool, optional
-        Leave out the fewest, the layouts near those of the plans, plans after the second of the
-        asked objective, and, where a plan exists, why the others lost.
+    Returns ranked plans, the frontier, and every other accelerator with the reason against it. The
+    case needs no ``hardware``. Raises InputError if it names something unknown or cannot be
+    computed.
 
-    Returns
-    -------
-    Recommendation
-        Ranked plans, the frontier, and every other accelerator with the reason against it.
-
-    Raises
-    ------
-    InputError
-        If the case names something unknown or cannot be computed.
+    ``on_sentence`` receives the answer in one sentence once, as soon as it is known. ``beside``
+    also finds the layouts near the best plan of each objective that was not asked, and the smallest
+    number of each accelerator that meets the deadline. ``brief`` leaves out the fewest, the layouts
+    near those of the plans, plans after the second of the asked objective, and, where a plan
+    exists, why the others lost.
     """
     asked = prepared(case, catalog, searching=True)
     return _recommend(asked, on_sentence=on_sentence, beside=beside, brief=brief)
@@ -156,23 +124,11 @@ def estimate(
 ) -> Estimate:
     """Estimate one configuration: the case's hardware, and its layout or the best one.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        ``hardware`` is required. Without ``layout``, the fastest layout that fits is used, or the
-        one that needs the least memory if none fits.
-    curves : bool, optional
-        Also compute how batch and length change memory and speed.
-
-    Returns
-    -------
-    Estimate
-        Memory, time and cost with their terms, and ways out if the work does not fit.
-
-    Raises
-    ------
-    InputError
-        If the hardware is missing or unknown, or lacks the precision.
+    Returns memory, time and cost with their terms, and ways out if the work does not fit.
+    ``hardware`` is required. Without ``layout``, the fastest layout that fits is used, or the one
+    that needs the least memory if none fits. ``curves`` also computes how batch and length change
+    memory and speed. Raises InputError if the hardware is missing or unknown, or lacks the
+    precision.
     """
     return explained(*placed(case, catalog), curves=curves)
 
@@ -206,16 +162,9 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
 def turning(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Turning:
     """Say what would make another accelerator the answer, and how each does in each number.
 
-    Returns
-    -------
-    Turning
-        ``turns()``: the value of each input beyond which another accelerator is the answer.
-        ``cells()``: time and cost of each accelerator in each number, or why it does not work.
-
-    Raises
-    ------
-    InputError
-        If the case names something unknown or cannot be computed.
+    ``turns()`` of the result: the value of each input beyond which another accelerator is the
+    answer. ``cells()``: time and cost of each accelerator in each number, or why it does not work.
+    Raises InputError if the case names something unknown or cannot be computed.
     """
     from advisor.planning.explain.turning import Turning
 
@@ -239,23 +188,13 @@ def what_if(
 def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ownership:
     """Compare buying the case's hardware with renting it.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        ``owning`` and ``renting`` hold the assumptions; a missing one takes a cited default.
-        Without ``hardware``, it takes what ``owning.budget_usd`` buys, or what costs least to own
-        among accelerators with a known price, beside the cheapest rent of any. Measured machines
-        of ``limits.owned`` use their own rates.
+    Returns both costs over time, and the use and month at which buying becomes cheaper.
 
-    Returns
-    -------
-    Ownership
-        Both costs over time, and the use and month at which buying becomes cheaper.
-
-    Raises
-    ------
-    InputError
-        If price, power or tariff are neither known nor given, or nothing can do the work.
+    ``owning`` and ``renting`` of the case hold the assumptions; what is missing takes a cited
+    default. Without ``hardware``, it takes what ``owning.budget_usd`` buys, or what costs least to
+    own among accelerators with a known price, beside the cheapest rent of any. Measured machines of
+    ``limits.owned`` use their own rates. Raises InputError if price, power or tariff are neither
+    known nor given, or nothing can do the work.
     """
     from advisor.owning.answer import answer_own
 
@@ -281,37 +220,17 @@ def export(
 ) -> Export:
     """Write a plan as a file: a launch configuration, or a report.
 
-    Parameters
-    ----------
-    case : Case or mapping
-        The question that ``answer`` answers.
-    to : str
-        A format of ``export_formats``: a program that trains or serves, a cluster's file, or a
-        report.
-    answer : Recommendation or Estimate, optional
-        The answer to the case, if it is known. Otherwise the case's hardware is estimated, or
-        the catalog is searched if the case has none: then the best plan is written that the format
-        can start.
-    checkpoint : str, optional
-        Hub id or folder of weights to load instead of the model's own.
-    log_to : str, optional
-        Tracker of experiments that training reports to: ``mlflow``.
-    link : str, optional
-        Address that opens the answer, for reports.
-    platform : str, optional
-        Where the plan is set up, for ``checklist`` and ``check-script``: ``linux``, ``windows``,
-        ``cloud``, ``slurm``, ``kubernetes``, ``jetson``, ``macos`` or ``tpu``. Default: the usual
-        one for the card.
+    Returns name, media type and content of the file. Raises InputError if the format is unknown, no
+    plan is feasible, or the file would not start.
 
-    Returns
-    -------
-    Export
-        Name, media type and content of the file.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown, no plan is feasible, or the file would not start.
+    ``to``: a format of ``export_formats``: a program that trains or serves, a cluster's file, or a
+    report. ``answer``: the answer to the case, if it is known. Otherwise the case's hardware is
+    estimated, or the catalog is searched if the case has none: then the best plan is written that
+    the format can start. ``checkpoint``: hub id or folder of weights to load instead of the model's
+    own. ``log_to``: tracker of experiments that training reports to: ``mlflow``. ``link``: address
+    that opens the answer, for reports. ``platform``: where the plan is set up, for ``checklist``
+    and ``check-script``: ``linux``, ``windows``, ``cloud``, ``slurm``, ``kubernetes``, ``jetson``,
+    ``macos`` or ``tpu``; by default the usual one for the card.
     """
     from advisor.export import export_case, format_named
 
@@ -336,10 +255,7 @@ def export(
 def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Accelerator, ...]:
     """Return the accelerators named by ``keys``, in that order.
 
-    Raises
-    ------
-    InputError
-        If a key is unknown. The message suggests the nearest ones.
+    Raises InputError if a key is unknown. The message suggests the nearest ones.
     """
     catalog = catalog or load_catalog()
     return tuple(catalog.accelerator(key) for key in keys)

@@ -41,18 +41,9 @@ class AdvisorError(ValueError):
 class InputError(AdvisorError):
     """A value from the user cannot be used.
 
-    Parameters
-    ----------
-    what : str
-        The field and its problem, e.g. ``"tokens is negative"``.
-    value : object
-        The given value.
-    allowed : str
-        The accepted values.
-    remedy : str
-        The next step, as an instruction.
-    field : str, optional
-        Dotted path of the input, so that an interface can show the message beside it.
+    It says ``what`` is wrong (``"tokens is negative"``), the given ``value``, what is ``allowed``,
+    and as a ``remedy`` the next step. ``field`` is the dotted path of the input, so that an
+    interface can show the message beside it.
     """
 
     def __init__(

@@ -17,9 +17,10 @@ from advisor.estimate.results import Estimate
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.references import references
 from advisor.foundation.units import GIB
+from advisor.planning.explain.terms import term_sections
 from advisor.planning.results import Recommendation, Rejection, RejectionCode
 from advisor.terminal.console import SCREENS, new_console, table
-from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_estimate
+from advisor.terminal.estimate import arrangement, fit_sentence, show_estimate
 from advisor.terminal.fits import show_comparison, show_fits
 from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
@@ -164,7 +165,7 @@ def test_an_estimate_keeps_within_the_width(training: Estimate, serving: Estimat
 def test_explain_opens_every_term(training: Estimate) -> None:
     text = words(printed(lambda console: show_estimate(console, training, everything=True), 10_000))
 
-    terms = [term for _, group in sections(training) for term in group]
+    terms = [term for section in term_sections(training) for term in section.terms]
     assert len(terms) > 15
     for term in terms:
         assert term.title in text
@@ -231,10 +232,10 @@ def test_an_unpriced_plan_says_so(training: Estimate) -> None:
     unpowered = unpriced.model_copy(update={"energy_kwh": None, "carbon_kg": None})
 
     assert offered(training.model_copy(update={"cost": unpowered})) == (
-        "No rent counted. Energy and carbon are not known: this card states no power."
+        "Your own hardware: no rent. Energy and carbon are not known: this card states no power."
     )
     assert offered(training.model_copy(update={"cost": unpriced})) == (
-        "No rent counted. Takes 5.0 kWh of electricity, cooling included: 1.9 kg of CO2 "
+        "Your own hardware: no rent. Takes 5.0 kWh of electricity, cooling included: 1.9 kg of CO2 "
         "(United States)."
     )
 
@@ -254,7 +255,7 @@ def test_a_rented_plan_names_offer_date_and_source(training: Estimate) -> None:
     )
 
     assert offered(training.model_copy(update={"cost": cost})) == (
-        "Lambda, 2 instances of gpu_8x_h100, us-east-1: $47.84/h in total, price of 2026-10-01 "
+        "$47.84/h at Lambda, us-east-1 (2 machines: gpu_8x_h100), price of 2026-10-01 "
         "(lambda-pricing). Energy and carbon are not known: this card states no power."
     )
 
@@ -273,7 +274,10 @@ def rejection(name: str, code: RejectionCode, actual: float | None = None) -> Re
 
 
 def test_the_shortlist_has_cards_that_people_rent_and_near_misses_first() -> None:
-    """Twenty-nine providers rent the H100, four the T4; the others are in no catalog."""
+    """Twenty-nine providers rent the H100, four the T4; the others are in no catalog.
+
+    A card that runs the work too late misses by less than one on which it does not fit.
+    """
     memory, late = RejectionCode.MEMORY, RejectionCode.DEADLINE
     everyone = [
         rejection("unsold", RejectionCode.NOT_OFFERED),
@@ -288,8 +292,8 @@ def test_the_shortlist_has_cards_that_people_rent_and_near_misses_first() -> Non
     assert [item.accelerator for item in shortlist(everyone, 5)] == [
         "h100-sxm",
         "t4",
-        "near",
         "late",
+        "near",
         "far",
     ]
     assert len(shortlist(everyone, 12)) == 6

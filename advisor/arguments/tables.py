@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.arguments.options import TASKS, declared_options, described
+from advisor.foundation.data_files import table
 from advisor.nouns.inputs import SERVING, TRAINING, Declared
 from advisor.nouns.inputs import TASKS as ALL_TASKS
 
@@ -23,12 +24,11 @@ def with_tables(page: str) -> str:
 
 def option_table(sections: Iterable[str]) -> str:
     """Return the options of some sections of the case as a table in Markdown."""
-    rows = ["| option | field of the case | meaning | bounds |", "| --- | --- | --- | --- |"]
-    rows += [
-        f"| `{item.told.flag}` | `{item.path}` | {_meaning(item)} | {_bounds(item)} |"
+    rows = (
+        (f"`{item.told.flag}`", f"`{item.path}`", _meaning(item), _bounds(item))
         for item in declared_options(sections)
-    ]
-    return "\n".join(rows)
+    )
+    return table(("option", "field of the case", "meaning", "bounds"), rows)
 
 
 def _meaning(item: Declared) -> str:

@@ -12,7 +12,7 @@ from advisor.charts import draw
 from advisor.charts.theme import FONT_SIZE, Drawn, Theme
 from advisor.foundation.formatting import percent
 from advisor.foundation.units import trimmed
-from advisor.frames.terms import MEMORY_GROUPS, MemoryTerm
+from advisor.frames.memory import MEMORY_GROUPS, MemoryTerm
 
 ROW_PX: Final = 84
 COMPACT_ROW_PX: Final = 110

@@ -15,24 +15,16 @@ from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
 from advisor.foundation.data_files import read_text
-from advisor.foundation.dates import dated
-from advisor.foundation.formatting import memory, money, term_value
+from advisor.foundation.formatting import memory, term_value
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.references import citation
 from advisor.foundation.resources import data_path
-from advisor.foundation.units import round_significant
 from advisor.nouns.workload import FineTuning
-from advisor.planning.explain.sentences import way_out_sentence
+from advisor.planning.explain.sentences import hosted_cells, way_out_sentence
+from advisor.planning.explain.terms import term_sections
 from advisor.planning.results import Recommendation
-from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
-from advisor.terminal.recommendation import (
-    TITLES,
-    candidate_cost,
-    candidate_time,
-    offered,
-    shortlist,
-    spread,
-)
+from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers
+from advisor.terminal.recommendation import TITLES, offered, shortlist, spread
 
 STYLE: Final = "report.css"
 
@@ -119,16 +111,16 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
         aims = ("Aim", "Plan", "Price")
         parts.append(Section("The best of each aim", columns=aims, rows=plans))
     shown = spread(answer.frontier, TRADE_OFFS)
-    trade_offs = tuple((item.label, candidate_time(item), candidate_cost(item)) for item in shown)
+    trade_offs = tuple(tuple(item.cells.values()) for item in shown)
     priced = [item for item in shown if item.cost_usd]
     most = max((item.cost_usd.expected for item in priced if item.cost_usd), default=0.0)
     bars = tuple(
-        Bar(item.label, candidate_cost(item), item.cost_usd.expected / most)
+        Bar(item.label, item.cells["Cost"], item.cost_usd.expected / most)
         for item in priced
         if item.cost_usd and most
     )
     timed = answer.plans[0].estimate.serving if answer.plans else None
-    heads = ("What", f"Time {timed.timed}" if timed else "Time", "Cost")
+    heads = ("Hardware", f"Time {timed.timed}" if timed else "Time", "Cost")
     parts.append(Section("Trade-offs", columns=heads, rows=trade_offs, bars=bars))
     lost = tuple(
         (item.accelerator_name, f"{item.message} {item.remedy}".strip())
@@ -161,8 +153,8 @@ def _one(answer: Estimate, made: str, link: str | None) -> Report:
     title = f"{answer.model} on {answer.count}x {answer.accelerator_name}: {answer.workload}"
     ways = tuple(way_out_sentence(way, answer) for way in answer.ways_out)
     terms = tuple(
-        Section(name, columns=("Term", "Value", "Formula"), rows=_term_rows(group))
-        for name, group in sections(answer)
+        Section(part.name, columns=("Term", "Value", "Formula"), rows=_term_rows(part.terms))
+        for part in term_sections(answer)
     )
     sure = " ".join((fit_sentence(answer), *answer.missed_limits))
     parts = (
@@ -180,17 +172,11 @@ def _hosted(estimate: Estimate) -> tuple[Section, ...]:
     found = estimate.api
     if found is None:
         return ()
-    columns = ("Hosted model", "In, per million", "Out, per million", "A month", "Price of")
-    rows = tuple(
-        (
-            f"{item.provider} {item.model}".strip(),
-            money(item.input_usd_per_million),
-            money(item.output_usd_per_million),
-            money(round_significant(item.usd_per_month, 2)),
-            dated(item.price_date) or "you",
-        )
-        for item in found.options
+    columns = (
+        *("Hosted model", "In, per million", "Out, per million"),
+        *("The same requests, a month", "Price of"),
     )
+    rows = tuple(tuple(cells[name] for name in columns) for cells in hosted_cells(found))
     return (Section("Beside an API", (found.sentence,), columns, rows),)
 
 
@@ -204,13 +190,13 @@ def _numbers(estimate: Estimate, *said: str) -> Section:
 
 
 def _memory(estimate: Estimate) -> Section:
-    title, terms = next(iter(sections(estimate)))
+    held = next(term_sections(estimate))
     usable = estimate.memory.usable_bytes
-    bars = [Bar(term.title, term_value(term), term.value / usable) for term in terms]
+    bars = [Bar(term.title, term_value(term), term.value / usable) for term in held.terms]
     whole = Bar("Usable", memory(usable), 1.0)
     shown = (whole, *(item for item in bars if item.share > 0))
     columns = ("Term", "Value", "Formula")
-    return Section(title, columns=columns, rows=_term_rows(terms), bars=shown)
+    return Section(held.name, columns=columns, rows=_term_rows(held.terms), bars=shown)
 
 
 def _term_rows(terms: Iterable[Term]) -> tuple[tuple[str, ...], ...]:
@@ -311,9 +297,9 @@ def _csv(answer: Recommendation | Estimate) -> str:
     if isinstance(answer, Estimate):
         columns = ("number", "term", "value", "unit", "formula", "source")
         rows = (
-            (title, term.title, term.value, term.unit, term.formula, term.reference or "")
-            for title, terms in sections(answer)
-            for term in terms
+            (part.name, term.title, term.value, term.unit, term.formula, term.reference or "")
+            for part in term_sections(answer)
+            for term in part.terms
         )
         return _table_text(columns, rows)
     names = ("hours", "tpot_ms", "cost_usd")

@@ -178,12 +178,4 @@ def _number(run: PublishedRun, value: float) -> str:
 
 
 def _errors(runs: Sequence[PublishedRun]) -> dict[str, str]:
-    found = summary(runs[0].row.quantity, "all", [run.row for run in runs])
-    return {
-        "Measurements": f"{found.n:,}",
-        "Groups": f"{found.groups:,}",
-        "Median error": f"{found.median_abs_pct:.1f} %",
-        "90 % within": f"{found.p90_abs_pct:.0f} %",
-        "Bias": f"{found.bias_pct:+.1f} %",
-        "In range": f"{found.coverage_pct:.0f} %",
-    }
+    return summary(runs[0].row.quantity, "all", [run.row for run in runs]).cells

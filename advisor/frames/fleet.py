@@ -11,13 +11,6 @@ LEAST_LEFT_OUT: Final = 0.005
 
 
 @tabled
-def purchases_table(plan: FleetPlan) -> Rows:
-    """Return what is bought or committed to, in order of time."""
-    for item in plan.purchases:
-        yield item.cells | {"Why": " ".join(item.why) or "-"}
-
-
-@tabled
 def use_table(plan: FleetPlan) -> Rows:
     """Return the use of each kind of machine by workload, over the horizon."""
     names = dict.fromkeys(name for machine in plan.fleet for name in machine.by_workload)
@@ -28,13 +21,6 @@ def use_table(plan: FleetPlan) -> Rows:
             **{name: percent(machine.by_workload.get(name, 0.0)) for name in names},
             "Free, of a week": percent(max(0.0, 1 - sum(machine.by_workload.values()))),
         }
-
-
-@tabled
-def places_table(plan: FleetPlan) -> Rows:
-    """Return where each workload runs in the first period."""
-    for name, words in plan.places().items():
-        yield {"Workload": name, "Runs on": words}
 
 
 @columns("row", "workload", "share")
@@ -70,13 +56,6 @@ def charges_table(plan: FleetPlan) -> Rows:
     for item in plan.charges:
         left_out = {"Left out": percent(item.left_out) if item.left_out else "-"}
         yield item.cells | (left_out if partly else {})
-
-
-@tabled
-def cash_table(plan: FleetPlan) -> Rows:
-    """Return the cash of each quarter."""
-    for item in plan.cash:
-        yield item.cells
 
 
 @tabled

@@ -7,29 +7,13 @@ from typing import Final
 import pandas as pd
 
 from advisor.architecture.titles import model_title
-from advisor.foundation.formatting import length_limit, measured_rate, memory, percent, rate
-from advisor.foundation.units import GIB, TFLOP, plain
+from advisor.foundation.formatting import length_limit, measured_rate, memory, rate
+from advisor.foundation.units import GIB, TFLOP
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
-from advisor.probe.checks.comparison import MEMORY, RateComparison
+from advisor.probe.checks.comparison import UNKNOWN
 from advisor.probe.devices.backend import operand_and_result_bytes
-from advisor.probe.report import DeviceReport, ProbeReport, check_cells
-
-UNKNOWN = "unknown"
-
-
-@tabled
-def rates_table(rows: Sequence[RateComparison]) -> Rows:
-    """Return the best rates of formats and memory, with the published ones, as text."""
-    for row in rows:
-        yield {
-            "": row.name,
-            "Measured": _rate(row.measured, row.name),
-            "Data sheet": _rate(row.catalog, row.name),
-            "Share": UNKNOWN if row.share is None else percent(row.share),
-            "Best published": _rate(row.achievable, row.name),
-            "Reached at": row.at,
-        }
+from advisor.probe.report import DeviceReport
 
 
 @columns("format", "shape", "flops_per_byte", "tflops", "expected_tflops")
@@ -52,32 +36,8 @@ def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> C
 def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> Rows:
     """Return the measured products with the expected rates, as text."""
     for row, expected in zip(found.matmuls, expected_s, strict=True):
-        yield {
-            "Format": row.format,
-            "Product": row.shape,
-            "Measured": measured_rate(row.flops_per_s, "FLOPS"),
-            "Expected": UNKNOWN
-            if expected is None
-            else measured_rate(row.flops / expected, "FLOPS"),
-            "Time": f"{plain(row.timing.median_s * 1e6, 3)} µs",
-            "Spread": percent(row.timing.spread),
-        }
-
-
-@columns("Movement", "Rate", "Spread")
-def transfers_table(found: DeviceReport) -> Cells:
-    """Return the measured memory transfers as text."""
-    yield from (row.cells for row in found.transfers)
-
-
-@columns("Model", "Step", "Step, predicted", "Tensors", "Tensors, predicted")
-def checks_table(report: ProbeReport) -> Cells:
-    """Return the training steps with their predictions, as text; empty if none ran."""
-    yield from map(check_cells, report.checks)
-
-
-def _rate(value: float | None, name: str) -> str:
-    return UNKNOWN if value is None else measured_rate(value, "B/s" if name == MEMORY else "FLOPS")
+        rate = None if expected is None else row.flops / expected
+        yield row.cells | {"Expected": UNKNOWN if rate is None else measured_rate(rate, "FLOPS")}
 
 
 ABSENT: Final = "-"

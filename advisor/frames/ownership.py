@@ -4,10 +4,8 @@ from typing import Final
 
 import pandas as pd
 
-from advisor.estimate.beside_results import ApiComparison
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import hourly_price, money
-from advisor.foundation.units import round_significant
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
 from advisor.owning.sentences import (
@@ -158,26 +156,6 @@ def _apart(item: RentCost) -> dict[str, str]:
     if prompt is None or answer is None:
         return {}
     return {"Of them, prompts alone": money(prompt), "Answers alone": money(answer)}
-
-
-@tabled
-def api_table(found: ApiComparison) -> Rows:
-    """Return hosted models beside machines, as text."""
-    for item in found.options:
-        yield {
-            "Hosted model": f"{item.provider} {item.model}".strip(),
-            "In, per million": money(item.input_usd_per_million),
-            "Cached": money(item.cached_input_usd_per_million)
-            if item.cached_input_usd_per_million is not None
-            else "-",
-            "Out, per million": money(item.output_usd_per_million),
-            "The same requests, a month": money(round_significant(item.usd_per_month, 2)),
-            "Machines win above": "-"
-            if (requests := item.break_even_requests_per_day) is None
-            else f"{round_significant(requests, 2):,.0f} requests a day",
-            "Price of": marked(item.price_date) if item.price_date else "you",
-            "Note": item.caveat,
-        }
 
 
 @tabled

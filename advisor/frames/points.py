@@ -15,13 +15,9 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames.rows import Cells, columns
 from advisor.nouns.limits import Objective
 from advisor.nouns.workload import Serving
+from advisor.planning.explain.sentences import OBJECTIVE_WORDS
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
 
-OBJECTIVE_TITLES: Final = {
-    Objective.CHEAPEST: "Cheapest",
-    Objective.FASTEST: "Fastest",
-    Objective.BEST_VALUE: "Best value",
-}
 MISSES: Final = frozenset(
     {RejectionCode.DEADLINE, RejectionCode.BUDGET, RejectionCode.LATENCY, RejectionCode.MEMORY}
 )
@@ -38,9 +34,9 @@ class Pick:
     @property
     def title(self) -> str:
         """E.g. ``Cheapest and best value``."""
-        titles = [OBJECTIVE_TITLES[item] for item in self.objectives]
+        titles = [OBJECTIVE_WORDS[item] for item in self.objectives]
         joined = " and ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
-        return joined[:1] + joined[1:].lower()
+        return joined.capitalize()
 
 
 def picks(recommendation: Recommendation) -> tuple[Pick, ...]:
@@ -103,9 +99,7 @@ def verdicts(recommendation: Recommendation) -> dict[str, str]:
     for ranking in recommendation.rankings:
         for plan in ranking.plans:
             name = plan.estimate.accelerator_name
-            place = (
-                f"number {plan.rank} when sorted by {OBJECTIVE_TITLES[ranking.objective].lower()}"
-            )
+            place = f"number {plan.rank} when sorted by {OBJECTIVE_WORDS[ranking.objective]}"
             found.setdefault(name, f"It is one of the plans: {place}. {plan.sentence} {plan.why}")
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
@@ -286,17 +280,6 @@ def points_table(points: Sequence[Point], shown: Axes) -> pd.DataFrame:
     ]
     columns = ["Hardware", shown.time_title, shown.cost_title, "Best trade-off"]
     return pd.DataFrame(list(dict.fromkeys(rows)), columns=columns)
-
-
-@columns("Hardware", "Time of the run", "Cost of the run")
-def fewest_table(recommendation: Recommendation) -> Cells:
-    """Return the fewest of each accelerator that meet the deadline, as text for people."""
-    for item in recommendation.fewest:
-        yield (
-            item.label,
-            "-" if item.hours is None else duration(item.hours.scaled(HOUR_S), with_range=True),
-            "no rent" if item.cost_usd is None else money(item.cost_usd, with_range=True),
-        )
 
 
 def _spread(bounds: tuple[float, float, float], unit: str) -> str:

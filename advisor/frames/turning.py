@@ -22,6 +22,7 @@ from advisor.foundation.units import GIB, HOUR_S, MILLISECOND, round_significant
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.planning.explain.curves import Scaling
 from advisor.planning.explain.sentences import BOUND_WORDS
+from advisor.planning.explain.terms import headlines
 from advisor.planning.explain.turning import AMOUNTS, PROMPT, Cell, Turn
 from advisor.planning.explain.what_if import WhatIf
 from advisor.planning.results import Recommendation, RejectionCode
@@ -170,17 +171,10 @@ def _results(found: Recommendation) -> dict[str, str]:
     shown = {"Hardware": f"{estimate.count:,}x {estimate.accelerator_name}"}
     if estimate.cost.provider:
         shown["From"] = f"{estimate.cost.provider} ({estimate.cost.price_date})"
-    if estimate.time is not None:
-        shown["Time"] = duration(estimate.time.run_hours.scaled(HOUR_S), with_range=True)
-    if (serving := estimate.serving) is not None:
-        shown["Time per token"] = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
-        shown["Requests/s"] = rate(serving.requests_per_s, "", with_range=True).strip()
-    if estimate.cost.rent_usd is not None:
-        name = "Cost" if estimate.time is not None else "Cost of a month"
-        shown[name] = money(estimate.cost.rent_usd, with_range=True)
-    shown["Memory on each card"] = memory(estimate.memory.total_bytes, with_range=True)
-    shown["Prices up to"] = found.catalog_date
-    return shown
+    if estimate.serving is not None:
+        requests = rate(estimate.serving.requests_per_s, "", with_range=True)
+        shown["Requests/s"] = requests.strip()
+    return shown | headlines(estimate) | {"Prices up to": found.catalog_date}
 
 
 @columns("What if", "Time", "Time saved", "Cost", "What limits it then")

@@ -148,11 +148,8 @@ class Case(Noun):
         "what the first plan is", label="Show first", metavar="WHAT", default=Objective.CHEAPEST
     )
     host: Host = Host.model_construct()
-    """The computer around the accelerators."""
     owning: Owning = Owning.model_construct()
-    """What buying is assumed to cost."""
     renting: Renting = Renting.model_construct()
-    """What renting is assumed to cost beside list prices."""
 
     @field_serializer("layout")
     def _stated_alone(self, layout: ParallelLayout | None) -> dict[str, Any] | None:

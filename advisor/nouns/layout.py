@@ -78,7 +78,6 @@ class ParallelLayout(Noun):
     micro_batch: Annotated[int, Field(ge=1, le=65536)] = asked(
         "sequences or images per rank and step", tasks=TRAINING, default=1
     )
-    """Sequences per data-parallel rank and micro-step."""
     recompute: Recompute = asked(
         "in the backward pass", metavar="HOW", tasks=TRAINING, default=Recompute.NONE
     )
@@ -95,7 +94,6 @@ class ParallelLayout(Noun):
     offload: tuple[Offload, ...] = asked(
         "what lives in the host's memory", metavar="WHAT", tasks=TRAINING, default=()
     )
-    """What the host's memory holds instead of the accelerator's."""
     gpu_layers: Annotated[int, Field(ge=0, le=10_000)] | None = asked(
         "layers on the card, the output counted as one (-ngl of llama.cpp); all, or as many as fit",
         tasks=SERVING,

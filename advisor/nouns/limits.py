@@ -140,7 +140,6 @@ class Constraints(Noun):
     providers: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
         "allow only this provider", "--provider", label="Providers", default=()
     )
-    """Allow only these; empty allows all."""
     regions: Annotated[tuple[Name, ...], Field(max_length=MOST_NAMES)] = asked(
         "allow only this region, or place as europe", "--region", default=()
     )
@@ -151,7 +150,6 @@ class Constraints(Noun):
         metavar="KEY",
         default=(),
     )
-    """Allow only these catalog keys; empty allows all."""
     vendors: Annotated[tuple[VendorName, ...], VENDORS] = ()
     """Allow only accelerators of these; empty allows all."""
     frameworks: Annotated[tuple[FrameworkName, ...], FRAMEWORKS] = ()

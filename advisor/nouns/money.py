@@ -63,7 +63,6 @@ class Owning(Noun):
         label="Rest of the machine",
         unit="% of cards",
     )
-    """Rest of the machine over the accelerators' price."""
     host_usd: Usd | None = _told(
         "rest of one machine, at least",
         "--host-price",
@@ -72,7 +71,6 @@ class Owning(Noun):
     )
     """Nothing where ``host_share`` is given. [USD]"""
     network_share: Multiple | None = _told("network / cards", label="Network", unit="% of cards")
-    """Network between several machines over the accelerators' price."""
     life_years: Annotated[float, Field(ge=1, le=20)] | None = _told(
         "years until worth nothing, in a straight line"
     )
@@ -83,7 +81,6 @@ class Owning(Noun):
     host_power_share: Multiple | None = _told(
         "power of the rest of the machine / cards", label="Power of the rest", unit="% of cards"
     )
-    """Power of the rest of the machine over the accelerators' board power."""
     load_share: Share | None = _told(
         "draw in use / rated power", label="Draw in use", unit="% of rated"
     )
@@ -144,7 +141,6 @@ class Renting(Noun):
         "--interruptions",
         label="Spot interruptions an hour",
     )
-    """Of one spot instance. [1/h]"""
     storage_gb: Usd = _told(
         "kept beside the instances", unit="GB", needs="storage_usd_per_gb_month", default=0.0
     )

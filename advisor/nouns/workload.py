@@ -93,7 +93,6 @@ class _Training(Sized, Operated):
         metavar="HOW",
         blank="As the software does",
     )
-    """None takes what the software does."""
     reduce_format: Literal["fp32", "bf16", "fp16"] | None = asked(
         "format in which gradients are summed; what the software does", metavar="FORMAT"
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from advisor.estimate.results import Estimate, Parameters
+from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.inputs import Labelled
@@ -98,6 +100,17 @@ class Candidate(Noun):
     on_frontier: bool
     label: str
     """Short label, e.g. ``8x H100 SXM (Lambda)``."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """Hardware, time and cost with their ranges, by column."""
+        time = "unknown"
+        if self.hours is not None:
+            time = duration(self.hours.scaled(HOUR_S), with_range=True)
+        elif self.tpot_ms is not None:
+            time = milliseconds(self.tpot_ms.scaled(MILLISECOND), with_range=True)
+        cost = "no rent" if self.cost_usd is None else money(self.cost_usd, with_range=True)
+        return {"Hardware": self.label, "Time": time, "Cost": cost}
 
 
 class Plan(Noun):

@@ -17,6 +17,7 @@ from advisor.foundation.files.reading import read_file, too_large
 from advisor.foundation.formatting import duration, measured_rate, memory, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
+from advisor.foundation.units import plain
 
 MAX_REPORT_BYTES: Final = 2_000_000
 MAX_DEVICES: Final = 64
@@ -133,6 +134,17 @@ class MatmulRate(Noun):
         """Rate. [FLOPs/s]"""
         return self.flops / self.timing.median_s
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """The product, its rate, time and spread, by column."""
+        return {
+            "Format": self.format,
+            "Product": self.shape,
+            "Rate": measured_rate(self.flops_per_s, "FLOPS"),
+            "Time": f"{plain(self.timing.median_s * 1e6, 3)} µs",
+            "Spread": percent(self.timing.spread),
+        }
+
 
 class TransferRate(Noun):
     """One way of moving bytes."""
@@ -150,10 +162,13 @@ class TransferRate(Noun):
         return self.moved_bytes / self.timing.median_s
 
     @property
-    def cells(self) -> tuple[str, str, str]:
-        """What moves, its rate and the spread, as text."""
-        rate = measured_rate(self.bytes_per_s, "B/s")
-        return self.kind.value.replace("_", " "), rate, percent(self.timing.spread)
+    def cells(self) -> dict[str, str]:
+        """What moves, its rate and the spread, by column."""
+        return {
+            "Movement": self.kind.value.replace("_", " "),
+            "Rate": measured_rate(self.bytes_per_s, "B/s"),
+            "Spread": percent(self.timing.spread),
+        }
 
 
 class DeviceReport(Noun):
@@ -219,6 +234,18 @@ class StepCheck(Noun):
     measured_bytes: Bytes | None
     """Peak of PyTorch's memory for tensors; None if PyTorch does not count it. [bytes]"""
     predicted_bytes: Range
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The model, and its measured and predicted time and tensors, by column."""
+        shape, held = self.shape, self.measured_bytes
+        return {
+            "Model": f"{shape.name}{', recomputed' if shape.recompute else ''}",
+            "Step": duration(self.measured.median_s),
+            "Step, predicted": duration(self.predicted_s, with_range=True),
+            "Tensors": "-" if held is None else memory(held),
+            "Tensors, predicted": memory(self.predicted_bytes, with_range=True),
+        }
 
 
 class ProbeReport(Noun):
@@ -287,18 +314,6 @@ def schema_text() -> str:
     """Return the content of ``docs/probe.schema.json``."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return json.dumps(schema | ProbeReport.model_json_schema(), indent=2) + "\n"
-
-
-def check_cells(check: StepCheck) -> tuple[str, str, str, str, str]:
-    """Return name, measured and predicted step time, measured and predicted tensor bytes."""
-    shape = check.shape
-    return (
-        f"{shape.name}{', recomputed' if shape.recompute else ''}",
-        duration(check.measured.median_s),
-        duration(check.predicted_s, with_range=True),
-        "-" if check.measured_bytes is None else memory(check.measured_bytes),
-        memory(check.predicted_bytes, with_range=True),
-    )
 
 
 def describe_device(device: Device, catalog_key: str | None) -> str:

@@ -160,9 +160,28 @@ def tabled(
         console.print(table(columns, lines, right=right))
 
 
-def of_cells(rows: Sequence[Mapping[str, str]], *, right: Sequence[int] = ()) -> Table:
-    """Return the table of rows whose cells bear the names of the columns."""
-    return table([*rows[0]], [[*row.values()] for row in rows], right=right)
+def of_cells(
+    rows: Sequence[Mapping[str, str]], *, only: Sequence[str] = (), right: Sequence[int] = ()
+) -> Table:
+    """Return the table of rows whose cells bear the names of the columns, or of some columns."""
+    columns = only or [*rows[0]]
+    return table(columns, [[row[name] for name in columns] for row in rows], right=right)
+
+
+def tabled_cells(
+    console: Console,
+    title: str,
+    cells: Iterable[Mapping[str, str]],
+    *,
+    only: Sequence[str] = (),
+    right: Sequence[int] = (),
+) -> None:
+    """Print such a table under its title, if it has one; nothing without rows."""
+    rows = list(cells)
+    if rows and title:
+        heading(console, title)
+    if rows:
+        console.print(of_cells(rows, only=only, right=right))
 
 
 def references(console: Console, keys: Iterable[str]) -> None:

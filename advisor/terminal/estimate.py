@@ -31,18 +31,18 @@ from advisor.foundation.references import citation
 from advisor.foundation.units import HOUR_S, MILLISECOND, plain, trimmed
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.nouns.precision import formats_served
-from advisor.planning.explain.sentences import BOUND_WORDS, way_out_sentence
+from advisor.planning.explain.sentences import BOUND_WORDS, neighbour_cells, way_out_sentence
+from advisor.planning.explain.terms import Section, answer_title, term_sections
 from advisor.terminal.console import (
     Screen,
     bullets,
     definitions,
     heading,
     listed,
-    of_cells,
     paragraph,
     references,
     table,
-    tabled,
+    tabled_cells,
 )
 
 RANGES: Final = (
@@ -86,9 +86,10 @@ def show_estimate(console: Console, estimate: Estimate, *, everything: bool = Fa
     console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
     paragraph(console, RANGES)
     show_day(console, estimate.day)
-    for title, terms in sections(estimate):
-        _explain(console, title, terms)
-    _neighbours(console, estimate)
+    for section in term_sections(estimate):
+        _explain(console, section)
+    title = "Other layouts on the same accelerators"
+    tabled_cells(console, title, neighbour_cells(estimate), right=(1, 2))
     bullets(console, "Largest sizes", (curve.sentence for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
@@ -147,29 +148,14 @@ def show_day(console: Console, day: Day | None) -> None:
     """Print what each way of renting costs through the day."""
     if day is None:
         return
-    heading(
-        console,
-        f"Through the day: {trimmed(day.mean_requests_per_s, 3)} requests/s on average, "
-        f"{trimmed(day.peak_requests_per_s, 3)} at the peak",
+    rates = (
+        f"{trimmed(day.mean_requests_per_s, 3)} requests/s on average, "
+        f"{trimmed(day.peak_requests_per_s, 3)} at the peak"
     )
-    console.print(of_cells([way.cells for way in day.ways], right=(1, 2, 3)))
+    ways = [way.cells for way in day.ways]
+    tabled_cells(console, f"Through the day: {rates}", ways, right=(1, 2, 3))
     notes = [f"{way.title}: {way.note}." for way in day.ways if way.note]
     paragraph(console, " ".join([*(f"Assumed: {text}." for text in day.assumptions), *notes]))
-
-
-def _neighbours(console: Console, estimate: Estimate) -> None:
-    usable = estimate.memory.usable_bytes
-    rows = [
-        (
-            item.change + (f" ({item.note})" if item.note else ""),
-            f"{plain(item.time_ratio, 3)}x",
-            " of ".join(memory_against(item.memory_bytes, usable)),
-            "yes" if item.fits else "no",
-        )
-        for item in estimate.neighbours
-    ]
-    columns = ["Change", "Time", "Memory on each, up to", "Fits"]
-    tabled(console, "Other layouts on the same accelerators", columns, rows, right=(1,))
 
 
 def arrangement(estimate: Estimate) -> str:
@@ -304,8 +290,7 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
         longest = f"{count(serving.max_context_tokens)} tokens"
         yield ("Longest context that fits", longest, "derived")
     else:
-        title = "Time of a batch" if serving.arrivals is None else "Time of an answer"
-        yield _row(title, short_time, serving.ttft_ms.scaled(MILLISECOND))
+        yield _row(answer_title(estimate), short_time, serving.ttft_ms.scaled(MILLISECOND))
         yield from _arrivals_rows(serving)
         unit = f"{serving.unit.value}s/s"
         yield _row("Output", partial(rate, unit=unit), serving.output_tokens_per_s)
@@ -372,22 +357,11 @@ def _unit(estimate: Estimate) -> str:
     return "token" if counted is None else counted.unit.value
 
 
-def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
-    """Yield the terms of each number under its title."""
-    yield f"Memory {estimate.memory_place}", estimate.memory.terms
-    yield "Operations", estimate.flops.terms
-    if estimate.time is not None:
-        yield "Time of a step", estimate.time.terms
-        yield "Time of the run", estimate.time.run_terms
-    if estimate.serving is not None:
-        per = "Time per token" if estimate.serving.unit is Unit.TOKEN else "Time of a batch"
-        yield per, estimate.serving.terms
-    yield "Cost and energy", estimate.cost.terms
-
-
-def _explain(console: Console, title: str, terms: Iterable[Term]) -> None:
-    heading(console, title)
-    for term in terms:
+def _explain(console: Console, section: Section) -> None:
+    heading(console, section.title)
+    if section.note:
+        paragraph(console, section.note)
+    for term in section.terms:
         paragraph(console, f"{term.title}: {term_value(term)}")
         grid = definitions(
             ("formula", term.formula),

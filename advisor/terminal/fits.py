@@ -1,5 +1,6 @@
 """Cards on the terminal: what fits them, and several side by side."""
 
+from itertools import zip_longest
 from typing import Final
 
 from rich.console import Console
@@ -9,7 +10,19 @@ from rich.text import Text
 from advisor.compare.cards import RECALLED, Comparison, comparison_rows
 from advisor.foundation.formatting import count, length_limit, memory, rate
 from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, ServedFit, Verdict
-from advisor.terminal.console import MOST_LINES, Screen, bullets, listed, paragraph, table, tabled
+from advisor.terminal.console import (
+    MOST_LINES,
+    Screen,
+    bullets,
+    listed,
+    of_cells,
+    paragraph,
+    table,
+    tabled,
+    tabled_cells,
+)
+
+METHODS: Final = ("full", "LoRA", "QLoRA")
 
 
 def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:
@@ -28,17 +41,8 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
     console.print(f"What fits {count(fits.count)}x {fits.accelerator_name}", style="bold")
     paragraph(console, summary)
     for verdict, title in VERDICT_TITLES.items():
-        missing = verdict is Verdict.DOES_NOT_FIT
-        columns = (
-            "model",
-            "weights",
-            "software",
-            "short of" if missing else "to spare",
-            "context",
-            f"{fits.concurrency} at once",
-            "tokens/s",
-        )
-        tabled(console, title, columns, map(_served, fits.having(verdict)), right=range(3, 7))
+        cells = [_cells(model, fits) for model in fits.having(verdict)]
+        tabled_cells(console, title, cells, right=range(3, 7))
     losses = {fit.weight_format: fit.quality for fit in _shown(fits) if fit.quality}
     bullets(console, "Published loss", [f"{name}: {text}" for name, text in losses.items()])
     rows = [
@@ -47,32 +51,29 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         if any(fit.trains for fit in model.trained)
     ]
     title = "Longest training sequence: kept / recomputed / with the host (host: only so)"
-    tabled(console, title, ("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4))
+    tabled(console, title, ("model", *METHODS), rows, right=range(1, 4))
     if not rows:
         paragraph(console, "None of them can be trained on it, not even with QLoRA.")
     bullets(console, "Assumed", fits.assumptions)
-
-
-def _weights(fit: ServedFit) -> str:
-    return f"{fit.formats} {fit.layout.host_options}".strip()
 
 
 def _shown(fits: Fits) -> list[ServedFit]:
     return [model.served for model in fits.models if model.served.fits]
 
 
-def _served(model: ModelFit) -> tuple[str, ...]:
+def _cells(model: ModelFit, fits: Fits) -> dict[str, str]:
+    """Return how a model is served, by column."""
     served = model.served
-    speed = rate(served.tokens_per_s, "") if served.tokens_per_s else "-"
-    return (
-        model.preset,
-        _weights(served),
-        served.software_title,
-        memory(abs(served.margin_bytes)),
-        length_limit(served.max_context_tokens),
-        model.context_together,
-        speed.strip(),
-    )
+    margin = "short of" if model.verdict is Verdict.DOES_NOT_FIT else "to spare"
+    return {
+        "model": model.preset,
+        "weights": f"{served.formats} {served.layout.host_options}".strip(),
+        "software": served.software_title,
+        margin: memory(abs(served.margin_bytes)),
+        "context": length_limit(served.max_context_tokens),
+        f"{fits.concurrency} at once": model.context_together,
+        "tok/s": rate(served.tokens_per_s, "").strip() if served.tokens_per_s else "-",
+    }
 
 
 def _short(console: Console, found: Fits, *, summary: str) -> None:
@@ -80,14 +81,16 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
     screen = Screen(console, "--all shows every preset, and by how much models miss.")
     screen.add(0, Text(f"What fits {found.count:,}x {found.accelerator_name}", style="bold"))
     screen.say(0, summary)
-    served = [
-        model for verdict in VERDICT_TITLES for model in found.having(verdict) if model.served.fits
+    rows = [
+        _cells(model, found)
+        | dict(zip_longest(METHODS, (fit.longest for fit in model.trained), fillvalue=""))
+        for verdict in VERDICT_TITLES
+        for model in found.having(verdict)
+        if model.served.fits
     ]
-    columns = ("model", "weights", "context", "tok/s")
-    trained = ("full", "LoRA", "QLoRA")
-    screen.add(
-        0, table((*columns, *trained), [_fitting(item) for item in served], right=range(2, 7))
-    )
+    shown = ("model", "weights", "context", "tok/s", *METHODS)
+    if rows:
+        screen.add(0, of_cells(rows, only=shown, right=range(2, 7)))
     losses = {fit.weight_format: fit.quality for fit in _shown(found) if fit.quality}
     screen.say(1, listed([f"{name} {text}" for name, text in losses.items()]), title="Quality")
     screen.say(
@@ -101,18 +104,6 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
     screen.say(2, missing and f"{missing}.", title="Does not fit")
     screen.say(3, listed(found.assumptions), title="Assumed")
     screen.show()
-
-
-def _fitting(model: ModelFit) -> tuple[str, ...]:
-    served = model.served
-    speed = rate(served.tokens_per_s, "").strip() if served.tokens_per_s else "-"
-    return (
-        model.preset,
-        _weights(served),
-        length_limit(served.max_context_tokens),
-        speed,
-        *(fit.longest for fit in model.trained),
-    )
 
 
 KEY_ROWS: Final = (

@@ -8,13 +8,12 @@ from rich.console import Console
 from rich.progress import TextColumn
 
 from advisor.catalog import Catalog
-from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.units import plain
-from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
+from advisor.probe.checks.comparison import compare_device
 from advisor.probe.checks.training_check import with_checks
 from advisor.probe.measuring.run import Progress, probe
-from advisor.probe.report import DeviceReport, ProbeReport, check_cells, describe_device
-from advisor.terminal.console import bullets, drawn, heading, paragraph, tabled
+from advisor.probe.report import DeviceReport, ProbeReport, describe_device
+from advisor.terminal.console import bullets, drawn, heading, paragraph, tabled_cells
 
 THIN_TOKENS = 128
 """Products with at most this many rows are shown as products of decoding."""
@@ -76,44 +75,18 @@ def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
         heading(console, found.device.name)
         paragraph(console, describe_device(found.device, found.catalog_key))
         _rates(console, found, catalog)
-    columns = ("model", "step", "predicted", "tensors", "predicted")
-    tabled(console, "Training steps", columns, map(check_cells, report.checks), right=(1, 2, 3, 4))
+    checks = [check.cells for check in report.checks]
+    tabled_cells(console, "Training steps", checks, right=(1, 2, 3, 4))
     problems = (text[:1].upper() + text[1:] for text in report.problems)
     bullets(console, "Not measured, or doubtful", problems)
 
 
 def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:
-    rates = map(_cells, compare_device(found, catalog))
-    columns = ("", "measured", "data sheet", "share", "best published", "at")
-    tabled(console, "", columns, rates, right=(1, 2, 3, 4))
-    thin = [
-        (
-            f"{row.format} {row.shape}",
-            measured_rate(row.flops_per_s, "FLOPS"),
-            _time(row.timing.median_s),
-            percent(row.timing.spread),
-        )
-        for row in found.matmuls
-        if row.m <= THIN_TOKENS
-    ]
-    tabled(console, "", ("products of decoding", "rate", "time", "spread"), thin, right=(1, 2, 3))
-    transfers = [row.cells for row in found.transfers]
-    tabled(console, "", ("memory", "rate", "spread"), transfers, right=(1, 2))
+    rates = [row.cells for row in compare_device(found, catalog)]
+    tabled_cells(console, "", rates, right=(1, 2, 3, 4))
+    thin = [row.cells for row in found.matmuls if row.m <= THIN_TOKENS]
+    tabled_cells(console, "Products of decoding", thin, right=(2, 3, 4))
+    tabled_cells(console, "Memory", [row.cells for row in found.transfers], right=(1, 2))
     if found.launch is not None:
-        paragraph(console, f"Launch of an operation: {_time(found.launch.median_s)}.")
-
-
-def _cells(row: RateComparison) -> tuple[str, ...]:
-    unit = "B/s" if row.name == MEMORY else "FLOPS"
-    return (
-        row.name,
-        measured_rate(row.measured, unit),
-        "-" if row.catalog is None else measured_rate(row.catalog, unit),
-        "-" if row.share is None else percent(row.share),
-        "-" if row.achievable is None else measured_rate(row.achievable, unit),
-        row.at,
-    )
-
-
-def _time(seconds: float) -> str:
-    return f"{plain(seconds * 1e6, 3)} µs"
+        launch = f"{plain(found.launch.median_s * 1e6, 3)} µs"
+        paragraph(console, f"Launch of an operation: {launch}.")

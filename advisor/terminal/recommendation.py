@@ -1,6 +1,5 @@
 """The answer to a case: plans, trade-offs, and why the other accelerators lost."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
@@ -10,12 +9,10 @@ from rich.text import Text
 
 from advisor.catalog import load_catalog
 from advisor.estimate.results import Estimate
-from advisor.foundation.dates import dated
-from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money
-from advisor.foundation.units import HOUR_S, MILLISECOND, plain
-from advisor.nouns.hardware import TOGETHER
+from advisor.foundation.formatting import count, money
+from advisor.foundation.units import plain
 from advisor.nouns.limits import Objective
-from advisor.planning.explain.sentences import energy_used
+from advisor.planning.explain.sentences import energy_used, rent_sentence
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -24,7 +21,16 @@ from advisor.planning.results import (
     Rejection,
     RejectionCode,
 )
-from advisor.terminal.console import Screen, bullets, heading, listed, paragraph, references, tabled
+from advisor.terminal.console import (
+    Screen,
+    bullets,
+    heading,
+    listed,
+    paragraph,
+    references,
+    tabled,
+    tabled_cells,
+)
 from advisor.terminal.estimate import RANGES, arrangement, day_line, show_day, sound_rent, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
@@ -165,23 +171,8 @@ def _beside(estimate: Estimate) -> str:
 
 
 def offered(estimate: Estimate) -> str:
-    """Return provider, instance, region, price and the price's date."""
-    cost = estimate.cost
-    if cost.usd_per_hour is None or cost.provider is None:
-        return f"No rent counted.{energy_used(estimate)}"
-    instances = cost.instances or 1
-    many = (
-        f"{count(instances)} instances of "
-        if instances > 1 and TOGETHER not in (cost.offer or "")
-        else ""
-    )
-    total = " in total" if instances > 1 else ""
-    terms = f" {cost.rental_terms}" if cost.rental_terms else ""
-    return (
-        f"{cost.provider}, {many}{cost.instance_type}{f', {cost.region}' if cost.region else ''}: "
-        f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
-        f"({cost.price_source}).{terms}{_apart(estimate)}{energy_used(estimate)}"
-    )
+    """Return the rent and its parts, and the energy that the work takes."""
+    return f"{rent_sentence(estimate)}{_apart(estimate)}{energy_used(estimate)}"
 
 
 def _apart(estimate: Estimate) -> str:
@@ -201,22 +192,18 @@ def _apart(estimate: Estimate) -> str:
 def _frontier(console: Console, recommendation: Recommendation, *, everything: bool) -> None:
     frontier = recommendation.frontier
     shown = frontier if everything else spread(frontier, SHOWN_TRADE_OFFS)
-    latency = "Time of a batch" if recommendation.batches else "Time per token"
-    serving = any(item.hours is None for item in frontier)
-    tabled(
-        console,
-        f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)})",
-        [latency if serving else "Time", "Cost a month" if serving else "Cost", "What"],
-        [(candidate_time(item), candidate_cost(item), item.label) for item in shown],
-        right=(0, 1),
-    )
+    what = ""
+    if any(item.hours is None for item in frontier):
+        timed = "a batch" if recommendation.batches else "a token"
+        what = f"; time of {timed}, cost of a month"
+    title = f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)}{what})"
+    tabled_cells(console, title, [item.cells for item in shown], right=(1, 2))
 
 
 def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) -> None:
     shown = fewest if everything else fewest[:SHOWN_FEWEST]
     title = f"Fewest that meet the deadline ({len(shown)} of {len(fewest)})"
-    rows = [(item.label, candidate_time(item), candidate_cost(item)) for item in shown]
-    tabled(console, title, ["What", "Time", "Cost"], rows)
+    tabled_cells(console, title, [item.cells for item in shown], right=(1, 2))
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
@@ -224,20 +211,6 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     if len(items) <= number:
         return list(items)
     return [items[round(step * (len(items) - 1) / (number - 1))] for step in range(number)]
-
-
-def candidate_time(item: Candidate) -> str:
-    """Return the time of a run, or per token, with its range."""
-    if item.hours is not None:
-        return duration(item.hours.scaled(HOUR_S), with_range=True)
-    if item.tpot_ms is not None:
-        return milliseconds(item.tpot_ms.scaled(MILLISECOND), with_range=True)
-    return "unknown"
-
-
-def candidate_cost(item: Candidate) -> str:
-    """Return the cost of a run, or of a month, with its range."""
-    return "no rent" if item.cost_usd is None else money(item.cost_usd, with_range=True)
 
 
 def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everything: bool) -> None:
@@ -260,12 +233,4 @@ def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
     rented = {(offer.accelerator, offer.provider) for offer in load_catalog().offers}
     providers = Counter(accelerator for accelerator, _ in rented)
     asked = (item for item in rejections if item.code is not RejectionCode.EXCLUDED)
-    return sorted(asked, key=lambda item: (-providers[item.accelerator], miss(item)))[:number]
-
-
-def miss(rejection: Rejection) -> float:
-    """Return by how many e-foldings a limit is missed; infinite without figures."""
-    actual, limit = rejection.actual, rejection.limit
-    if not actual or not limit or actual * limit <= 0:
-        return math.inf
-    return abs(math.log(actual / limit))
+    return sorted(asked, key=lambda item: (-providers[item.accelerator], item.miss))[:number]

@@ -5,10 +5,9 @@ from typing import Final
 
 from rich.console import Console
 
-from advisor.calibration.scoring.report import Summary, ValidationReport, as_text
-from advisor.terminal.console import bullets, heading, paragraph, tabled
+from advisor.calibration.scoring.report import ValidationReport, as_text
+from advisor.terminal.console import bullets, heading, paragraph, tabled_cells
 
-COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")
 FARTHEST: Final = 5
 NAMED: Final = 6
 """Most rows that are named for each reason; the rest is counted."""
@@ -22,8 +21,12 @@ def show_validation(console: Console, report: ValidationReport) -> None:
         f"{report.table} ({report.kind}): {scored} rows predicted, {len(report.skipped)} not.",
     )
     for quantity in dict.fromkeys(each.quantity for each in report.summary):
-        rows = [_cells(each) for each in report.summary if each.quantity == quantity]
-        tabled(console, quantity, COLUMNS, rows, right=range(1, 7))
+        rows = [
+            {"Regime": each.regime.replace("|", " ")} | each.cells
+            for each in report.summary
+            if each.quantity == quantity
+        ]
+        tabled_cells(console, quantity, rows, right=range(1, 7))
     if report.summary:
         paragraph(
             console,
@@ -63,15 +66,3 @@ def show_validation(console: Console, report: ValidationReport) -> None:
         for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
             more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
             paragraph(console, f"{len(ids)}: {reason} ({', '.join(ids[:NAMED])}{more})")
-
-
-def _cells(each: Summary) -> tuple[str, ...]:
-    return (
-        each.regime.replace("|", " "),
-        str(each.n),
-        str(each.groups),
-        f"{each.median_abs_pct:.1f}",
-        f"{each.p90_abs_pct:.1f}",
-        f"{each.bias_pct:+.1f}",
-        f"{each.coverage_pct:.0f}",
-    )

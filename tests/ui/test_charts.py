@@ -13,8 +13,8 @@ from advisor.charts.grid import grid_chart, grid_finding
 from advisor.charts.labels import Label, LogPlot, place
 from advisor.charts.memory import memory_alt, memory_chart, memory_finding
 from advisor.charts.theme import DARK, LIGHT, Theme
+from advisor.frames.memory import MemoryTerm, memory_terms
 from advisor.frames.points import axes, candidate_points, picked_points, picks
-from advisor.frames.terms import MemoryTerm, memory_terms
 from advisor.nouns.case import Case
 from tests.ui import factory
 

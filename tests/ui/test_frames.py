@@ -7,6 +7,7 @@ import pytest
 from advisor import api
 from advisor.foundation.quantities import Term
 from advisor.frames.accuracy import settings_table
+from advisor.frames.memory import memory_table, memory_terms
 from advisor.frames.points import (
     axes,
     candidate_points,
@@ -20,9 +21,9 @@ from advisor.frames.points import (
     verdicts,
     within_reach,
 )
-from advisor.frames.terms import memory_table, memory_terms, term_sections, terms_frame
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
+from advisor.planning.explain.terms import term_cells, term_sections
 from advisor.planning.results import Recommendation
 from advisor.ui.parts import wording
 from tests.cases import serve, tune
@@ -218,7 +219,7 @@ def test_terms_show_formula_values_and_source(recommendation: Recommendation) ->
     memory, time, cost = term_sections(pick.plan.estimate)
 
     assert memory.title == "Memory on each accelerator: 29 GiB (27–32)"
-    row = terms_frame(memory.terms).iloc[0]
+    row = next(term_cells(memory.terms))
     assert row["Value"] == "15 GiB"
     assert row["Formula"] == "parameters x bytes per parameter"
     assert row["With your values"] == "8,030,261,248 x 2"
@@ -243,9 +244,9 @@ def test_terms_show_formula_values_and_source(recommendation: Recommendation) ->
 def test_term_values_in_the_units_people_read(value: float, unit: str, text: str) -> None:
     term = Term(name="x", title="X", value=value, unit=unit, formula="x")
 
-    [shown] = terms_frame((term,))["Value"]
+    [shown] = term_cells((term,))
 
-    assert shown == text
+    assert shown["Value"] == text
 
 
 @pytest.mark.parametrize(

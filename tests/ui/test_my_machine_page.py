@@ -16,7 +16,7 @@ from advisor.catalog import load_catalog
 from advisor.charts.roofline import roofline_alt, roofline_chart
 from advisor.charts.theme import LIGHT
 from advisor.errors import InputError
-from advisor.frames.machine import products_table, rates_table, roofline_frame
+from advisor.frames.machine import products_table, roofline_frame
 from advisor.probe.checks.comparison import compare_device, expected_times_s
 from advisor.probe.devices.nvml import read_smi
 from advisor.probe.report import ProbeReport
@@ -125,11 +125,11 @@ def test_marks_and_ceilings_of_the_roofline(report: ProbeReport) -> None:
 def test_the_tables_are_text(report: ProbeReport) -> None:
     [found] = report.devices
     catalog = load_catalog()
-    rates = rates_table(compare_device(found, catalog))
+    rates = [row.cells for row in compare_device(found, catalog)]
     products = products_table(found, expected_times_s(found, catalog))
 
-    assert rates["Data sheet"].tolist() == ["989 TFLOPS", "4.80 TB/s"]
-    assert rates["Share"].tolist() == ["70 %", "83 %"]
+    assert [row["Data sheet"] for row in rates] == ["989 TFLOPS", "4.80 TB/s"]
+    assert [row["Share"] for row in rates] == ["70 %", "83 %"]
     assert products["Product"].tolist() == [
         "1 x 4096 by 4096 x 4096",
         "8192 x 8192 by 8192 x 8192",

@@ -143,7 +143,7 @@ def test_saved_questions_stand_beside_the_one_asked_with_what_differs_first() ->
     )
     best = other.plans[0].estimate
     assert rows["Hardware"][1] == f"{best.count}x {best.accelerator_name}"
-    assert memory(best.memory.total_bytes) in seen(rows["Memory on each card"][1])
+    assert memory(best.memory.total_bytes) in seen(rows["Memory"][1])
 
 
 def test_what_if_is_computed_for_the_first_plan_when_opened() -> None:

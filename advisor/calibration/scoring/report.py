@@ -98,6 +98,18 @@ class Summary(Errors):
     groups: int
     each_row: Errors
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """Numbers of measurements, and their errors, by column."""
+        return {
+            "Rows": f"{self.n:,}",
+            "Groups": f"{self.groups:,}",
+            "Median": f"{self.median_abs_pct:.1f} %",
+            "90 %": f"{self.p90_abs_pct:.1f} %",
+            "Bias": f"{self.bias_pct:+.1f} %",
+            "In range": f"{self.coverage_pct:.0f} %",
+        }
+
 
 class ValidationReport(Noun):
     """The score of the engine on one table."""

@@ -6,11 +6,14 @@ from typing import Final
 
 from advisor.architecture.table.model import Unit
 from advisor.estimate.batch.report import counted_cameras
+from advisor.estimate.beside_results import ApiComparison
 from advisor.estimate.results import Estimate, StepTime, WayOut
 from advisor.estimate.serving.results import ServingEstimate
+from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (
     Value,
     duration,
+    hourly_price,
     lowered,
     memory,
     memory_against,
@@ -22,7 +25,7 @@ from advisor.foundation.formatting import (
 )
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
-from advisor.foundation.units import HOUR_S, MILLISECOND, round_significant, trimmed
+from advisor.foundation.units import HOUR_S, MILLISECOND, plain, round_significant, trimmed
 from advisor.nouns.hardware import TOGETHER, Offer
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.search.options import Option
@@ -371,6 +374,54 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     else:
         raise ValueError("an estimate has a time of training or of serving")
     return f"{way.change}: {needs}{host}; {pace}{fewer}"
+
+
+def neighbour_cells(estimate: Estimate) -> Iterator[dict[str, str]]:
+    """Yield the layouts one step away with their time and memory, by column."""
+    time = "Time of a token" if estimate.serving else "Time of a step"
+    for item in estimate.neighbours:
+        needed = memory_against(item.memory_bytes, estimate.memory.usable_bytes)
+        yield {
+            "Change": item.change,
+            time: duration(item.time_s) if item.time_s >= 1 else milliseconds(item.time_s),
+            "Of the plan's": f"{plain(item.time_ratio, 3)}x",
+            "Memory on each": " of ".join(needed),
+            "Verdict": "; ".join(
+                filter(None, ("fits" if item.fits else "does not fit", item.note))
+            ),
+        }
+
+
+def hosted_cells(found: ApiComparison) -> Iterator[dict[str, str]]:
+    """Yield hosted models beside machines, by column."""
+    for item in found.options:
+        cached, requests = item.cached_input_usd_per_million, item.break_even_requests_per_day
+        above = requests and f"{round_significant(requests, 2):,.0f} requests a day"
+        yield {
+            "Hosted model": f"{item.provider} {item.model}".strip(),
+            "In, per million": money(item.input_usd_per_million),
+            "Cached": "-" if cached is None else money(cached),
+            "Out, per million": money(item.output_usd_per_million),
+            "The same requests, a month": money(round_significant(item.usd_per_month, 2)),
+            "Machines win above": above or "-",
+            "Price of": dated(item.price_date) or "you",
+            "Note": item.caveat,
+        }
+
+
+def rent_sentence(estimate: Estimate) -> str:
+    """Return the rent with its provider, machines, date and source, or that there is none."""
+    cost = estimate.cost
+    if cost.usd_per_hour is None or cost.provider is None:
+        return "Your own hardware: no rent."
+    where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
+    several = cost.instances not in (None, 1) and TOGETHER not in (cost.offer or "")
+    machines = f"{cost.instances:,} machines: " if several else ""
+    terms = f" {cost.rental_terms}" if cost.rental_terms else ""
+    return (
+        f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
+        f"price of {dated(cost.price_date)} ({cost.price_source}).{terms}"
+    )
 
 
 def energy_used(estimate: Estimate) -> str:

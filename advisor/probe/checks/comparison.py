@@ -7,12 +7,14 @@ from advisor.calibration.fitting.kernel_tables import read_achievable
 from advisor.catalog import Catalog
 from advisor.catalog.constants import load_calibration
 from advisor.equations.roofline import matmul_time_s
+from advisor.foundation.formatting import measured_rate, percent
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import TFLOP
 from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceReport
 
 MEMORY: Final = "memory"
+UNKNOWN: Final = "unknown"
 FORMAT_ORDER: Final = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8")
 
 
@@ -32,6 +34,23 @@ class RateComparison(Noun):
     def share(self) -> float | None:
         """Measured rate divided by the data sheet's. [fraction]"""
         return None if self.catalog is None else self.measured / self.catalog
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The rate beside the published ones, by column."""
+        return {
+            "": self.name,
+            "Measured": self.text(self.measured),
+            "Data sheet": self.text(self.catalog),
+            "Share": UNKNOWN if self.share is None else percent(self.share),
+            "Best published": self.text(self.achievable),
+            "Reached at": self.at,
+        }
+
+    def text(self, rate: float | None) -> str:
+        """Return one of its rates with the unit."""
+        unit = "B/s" if self.name == MEMORY else "FLOPS"
+        return UNKNOWN if rate is None else measured_rate(rate, unit)
 
 
 def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateComparison, ...]:

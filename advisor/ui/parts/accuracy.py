@@ -48,9 +48,9 @@ def _quantities(runs: Sequence[api.PublishedRun]) -> None:
     text_table(tables.accuracy_table(runs))
     st.caption(
         "Like measurements (same source, model and accelerator) are averaged into groups "
-        "first. Ranges aim at holding 80 % of measurements. Constants were fitted on some of "
-        "these rows: docs/accuracy.md says on which. Score the engine on measurements of your "
-        "own with: gpu-advisor validate FILE.csv"
+        "first; median and 90 % are of their absolute errors. Ranges aim at holding 80 % of "
+        "measurements. Constants were fitted on some of these rows: docs/accuracy.md says on "
+        "which. Score the engine on measurements of your own with: gpu-advisor validate FILE.csv"
     )
 
 

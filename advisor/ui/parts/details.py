@@ -12,9 +12,7 @@ from advisor.charts.grid import grid_chart, grid_finding
 from advisor.errors import InputError, without_options
 from advisor.foundation.references import citation
 from advisor.frames import turning as tables
-from advisor.frames.ownership import api_table
-from advisor.frames.points import Pick, fewest_table, filtered, picks, rejections_frame, verdicts
-from advisor.frames.terms import neighbours_frame, term_sections, terms_frame
+from advisor.frames.points import Pick, filtered, picks, rejections_frame, verdicts
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below
 from advisor.ui.parts.widgets import behind, csv_button, download_file, select, show_mistake
@@ -78,13 +76,13 @@ def rejections(found: Answer) -> None:
 def hosted(found: api.ApiComparison) -> None:
     """Show hosted models beside a plan."""
     st.markdown(plain(found.sentence))
-    text_table(api_table(found))
+    text_table([*api.hosted_cells(found)])
 
 
 @behind("Fewest that meet the deadline", key="fewest", icon="timer")
 def fewest(found: Answer) -> None:
     """List the smallest number of each accelerator that meets the deadline."""
-    text_table(fewest_table(state.whole(found)), tallest_px=TABLE_PX)
+    text_table([item.cells for item in state.whole(found).fewest], tallest_px=TABLE_PX)
 
 
 @behind("Through the day", key="day", icon="schedule")
@@ -169,14 +167,14 @@ def grid(recommendation: api.Recommendation) -> None:
 def computed(found: Answer) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
     estimate = plan_asked(picks(state.whole(found)), key="computed_plan")
-    for section in term_sections(estimate):
+    for section in api.term_sections(estimate):
         st.markdown(f"### {plain(section.title)}")
         if section.note:
             st.markdown(plain(section.note))
-        text_table(terms_frame(section.terms))
+        text_table([*api.term_cells(section.terms)])
     if estimate.neighbours:
         st.markdown("### What other layouts on the same cards would do")
-        text_table(neighbours_frame(estimate))
+        text_table([*api.neighbour_cells(estimate)])
 
 
 @behind("Assumptions and sources", key="assumptions", icon="checklist")

@@ -310,9 +310,10 @@ def show(portfolio: api.Portfolio) -> None:
     status(plan.sentence)
     if plan.purchases:
         st.header("Machines", anchor=False)
-        text_table(tables.purchases_table(plan))
+        text_table([item.cells | {"Why": " ".join(item.why) or "-"} for item in plan.purchases])
     st.header("Where each workload runs at first", anchor=False)
-    text_table(tables.places_table(plan))
+    places = plan.places().items()
+    text_table([{"Workload": name, "Runs on": words} for name, words in places])
     if plan.fleet:
         st.header("Use of the machines, by workload", anchor=False)
         _week(plan)
@@ -325,7 +326,7 @@ def show(portfolio: api.Portfolio) -> None:
     for text in plan.looser:
         st.markdown(plain(text))
     with st.expander("Cash by quarter"):
-        text_table(tables.cash_table(plan))
+        text_table([item.cells for item in plan.cash])
     with st.expander("Energy, and what the plan leaves out"):
         for note in filter(None, (plan.energy, *plan.notes)):
             st.markdown(plain(note))

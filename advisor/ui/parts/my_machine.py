@@ -12,10 +12,10 @@ import streamlit as st
 from advisor import api
 from advisor.charts.roofline import roofline_alt, roofline_chart
 from advisor.errors import AdvisorError, InputError
-from advisor.foundation.formatting import measured_rate, memory, percent
+from advisor.foundation.formatting import memory, percent
 from advisor.frames import machine as tables
 from advisor.nouns.limits import OwnedHardware
-from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device, expected_times_s
+from advisor.probe.checks.comparison import RateComparison, compare_device, expected_times_s
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.nvml import read_smi
 from advisor.probe.learned_constants import owned_from_report
@@ -195,7 +195,7 @@ def show(report: ProbeReport) -> None:
         st.markdown(plain(_sentence(rows)))
         st.caption(plain(describe_device(found.device, found.catalog_key)))
         if rows:
-            text_table(tables.rates_table(rows))
+            text_table([row.cells for row in rows])
         bandwidth = found.best_bandwidth()
         if not found.matmuls or bandwidth is None:
             continue
@@ -206,10 +206,10 @@ def show(report: ProbeReport) -> None:
         st.caption(plain(roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))
         with st.expander("View as table"):
             text_table(tables.products_table(found, expected), tallest_px=TABLE_PX)
-            text_table(tables.transfers_table(found))
+            text_table([row.cells for row in found.transfers])
     if report.checks:
         st.header("Training steps beside their predictions", anchor=False)
-        text_table(tables.checks_table(report))
+        text_table([check.cells for check in report.checks])
     if report.problems:
         st.header("Not measured, or doubtful", anchor=False)
         st.markdown(
@@ -252,7 +252,7 @@ def _sentence(rows: tuple[RateComparison, ...]) -> str:
     if not rows:
         return "Described, not measured."
     parts = [
-        f"{measured_rate(row.measured, 'B/s' if row.name == MEMORY else 'FLOPS')} in {row.name}"
+        f"{row.text(row.measured)} in {row.name}"
         + (f" ({percent(row.share)} of the data sheet)" if row.share is not None else "")
         for row in rows
     ]

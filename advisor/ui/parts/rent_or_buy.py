@@ -9,7 +9,6 @@ from advisor.foundation.formatting import hourly_price, money, percent, rate, ye
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.frames import ownership as tables
-from advisor.frames.terms import terms_frame
 from advisor.ui.forms import controls, money_inputs
 from advisor.ui.parts import question, sliders
 from advisor.ui.parts.chart_view import draw, table_below
@@ -208,7 +207,7 @@ def _work(found: api.Ownership) -> None:
 def _computed(found: api.Ownership) -> None:
     text_table(tables.inputs_table(found), links=True)
     terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
-    text_table(terms_frame(terms))
+    text_table([*api.term_cells(terms)])
 
 
 @behind("Assumed", key="own_assumed", icon="checklist")

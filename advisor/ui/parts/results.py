@@ -13,12 +13,11 @@ from advisor import api
 from advisor.charts.cost_time import cost_time_chart, cost_time_finding
 from advisor.charts.memory import memory_chart, memory_finding
 from advisor.errors import without_options
-from advisor.foundation.dates import dated
-from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
+from advisor.foundation.formatting import duration, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.frames.memory import memory_table, memory_terms
 from advisor.frames.points import (
-    OBJECTIVE_TITLES,
     Pick,
     Point,
     axes,
@@ -29,9 +28,7 @@ from advisor.frames.points import (
     points_table,
     within_reach,
 )
-from advisor.frames.terms import answer_unit, latencies, memory_table, memory_terms
 from advisor.lessons.glossary import explained
-from advisor.nouns.hardware import TOGETHER
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
@@ -115,7 +112,7 @@ def _reason(recommendation: api.Recommendation) -> str:
     works, why = recommendation.able, recommendation.plans[0].why
     if works == 1:
         return why
-    objective = OBJECTIVE_TITLES[recommendation.rankings[0].objective].lower()
+    objective = api.OBJECTIVE_WORDS[recommendation.rankings[0].objective]
     return f"Why: the {objective} of {works:,} accelerators that do this work. {why}"
 
 
@@ -183,29 +180,10 @@ def _card(pick: Pick) -> None:
     estimate = pick.plan.estimate
     st.header(pick.title, anchor=False)
     lines = [f"**{plain(pick.plan.title)}**"]
-    lines += [f"{label}: **{plain(value)}**" for label, value in _plan_lines(estimate)]
+    figures = (*api.headlines(estimate).items(), *_output_lines(estimate))
+    lines += [f"{label}: **{plain(value)}**" for label, value in figures]
     notes = (plain(_price_note(estimate)), plain(pick.plan.why))
     st.markdown("\n\n".join(("  \n".join(lines), *notes)))
-
-
-def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
-    lines = []
-    if estimate.time is not None:
-        hours = estimate.time.run_hours.scaled(HOUR_S)
-        lines.append(("Time", duration(hours, with_range=True)))
-        steps = estimate.time.benchmark_hours.scaled(HOUR_S)
-        lines.append(("Steps alone, in a tuned benchmark", duration(steps)))
-    lines += [
-        (label, milliseconds(value.scaled(MILLISECOND), with_range=True))
-        for label, value in latencies(estimate)
-    ]
-    if estimate.cost.rent_usd is not None:
-        month = "" if estimate.time is not None else " a month"
-        lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
-    lines += _output_lines(estimate)
-    used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
-    lines.append(("Memory", f"{memory(used)} of {memory(usable)}{estimate.memory_of}"))
-    return lines
 
 
 def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
@@ -217,7 +195,7 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         lines.append(("Output", f"{output} from {copies}"))
     million = estimate.cost.usd_per_million_tokens
     if estimate.serving and million is not None:
-        per = f"Per million {answer_unit(estimate)}s"
+        per = f"Per million {api.answer_unit(estimate)}s"
         lines.append((per, money(million, with_range=True)))
     prompt = estimate.cost.usd_per_million_input_tokens
     answer = estimate.cost.usd_per_million_output_tokens
@@ -228,17 +206,7 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
 
 
 def _price_note(estimate: api.Estimate) -> str:
-    cost = estimate.cost
-    if cost.usd_per_hour is None or cost.provider is None:
-        return f"Your own hardware: no rent.{api.energy_used(estimate)}"
-    where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
-    machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
-    machines = "" if TOGETHER in (cost.offer or "") else machines
-    terms = f" {cost.rental_terms}" if cost.rental_terms else ""
-    return (
-        f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {dated(cost.price_date)}.{terms}{api.energy_used(estimate)}"
-    )
+    return f"{api.rent_sentence(estimate)}{api.energy_used(estimate)}"
 
 
 def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
@@ -258,7 +226,7 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
     if serving is not None and paced:
         pace = serving.tpot_ms.scaled(MILLISECOND)
         add("Tokens/s per user", pace.reciprocal(), _bare, f"{milliseconds(pace)} a token; ")
-    for label, value in latencies(estimate):
+    for label, value in api.latencies(estimate):
         if serving is None or not paced or value is not serving.tpot_ms:
             add(label, value.scaled(MILLISECOND), milliseconds)
     if serving is not None:

@@ -1,7 +1,7 @@
 """Words around the numbers: what a range rests on, and text that Markdown must not read."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import count
 from typing import Any, Final, Literal
@@ -74,12 +74,18 @@ def together(text: str) -> str:
     return INSIDE_NUMBER.sub(lambda place: "\N{NO-BREAK SPACE}" if place[0] else WORD_JOINER, text)
 
 
-def text_table(table: pd.DataFrame, *, tallest_px: int | None = None, links: bool = False) -> None:
-    """Show a table of texts as they are: cells wrap, and numbers stay with their units.
+def text_table(
+    texts: pd.DataFrame | Sequence[Mapping[str, str]],
+    *,
+    tallest_px: int | None = None,
+    links: bool = False,
+) -> None:
+    """Show a table, or rows of texts by column, as it is: cells wrap, numbers keep their units.
 
     On a phone a wide one becomes a list, unless that were endless: it would scroll sideways,
     beyond the keyboard's reach.
     """
+    table = pd.DataFrame(texts)
     cells = table.map(lambda cell: plain(str(cell), links=links))
     long = tallest_px is not None and len(table) * ROW_PX > tallest_px
     if on_phone() and len(table.columns) > PHONE_COLUMNS and not long:
