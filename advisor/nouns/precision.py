@@ -43,6 +43,12 @@ class WeightFormat(Noun):
     """Section of ``engines`` in the calibration for the engine that reads the format; empty for
     servers."""
 
+    @property
+    def unpacked(self) -> bool:
+        """Return whether kernels unpack the weights for 16-bit products as they read them."""
+        wide = FORMAT_BYTES[self.compute] >= FORMAT_BYTES["bf16"] > self.bytes_per_parameter
+        return wide and not self.expanded
+
 
 GGUF_ENGINE: Final = "llama_cpp"
 """Section of ``engines`` for the engine that serves GGUF files."""

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from advisor.calibration.tables.context import Engine, shipped_engine
-from advisor.calibration.tables.deployments import row_deployment
+from advisor.calibration.tables.deployments import as_run, row_deployment
 from advisor.calibration.tables.reading import Row, shipped_rows
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.errors import InputError
@@ -217,3 +217,61 @@ def test_ranges_go_through_the_queue(engine: Engine) -> None:
         for rate in ("1", "16")
     )
     assert many.high / many.expected > 1.5 * few.high / few.expected
+
+
+SATURATED = ROW | {
+    "kind": "llm_saturated",
+    "engine": "tensorrt_llm",
+    "arrival": "",
+    "requests_per_s": "",
+    "lengths": "equal",
+    "total_output_tokens_per_s": "1",
+    "primary_quantity": "total_output_tokens_per_s",
+    "secondary_quantity": "",
+}
+
+
+def rate(engine: Engine, **cells: str) -> float:
+    """Return the output tokens per second of a full engine."""
+    (found,) = predict_serving_row(SATURATED | cells, engine)
+    return found.expected
+
+
+def test_a_known_number_of_requests_may_not_fill_the_engine(engine: Engine) -> None:
+    """Few requests leave places empty, and many are like an endless load."""
+    endless = rate(engine, lengths="")
+    few, many = (rate(engine, burst_requests=number) for number in ("50", "100000"))
+    assert few < 0.7 * endless
+    assert many == pytest.approx(endless, rel=0.1)
+
+
+def test_stages_read_prompts_at_the_same_time(engine: Engine) -> None:
+    """Llama 3.3 70B in NVFP4 on one to eight RTX PRO 6000 (NVIDIA's documentation of 1.0)."""
+    published = {1: 393, 2: 813, 4: 1511, 8: 2495}
+    rows = [
+        as_run(row)
+        for row in shipped_rows("serving_runs.csv")
+        if row["id"].startswith("trt1.0-RTX6000Pro-Llama-3.3-70B-tp1")
+        and row["id"].endswith("-2048x128")
+    ]
+    found = {row.integer("num_accelerators", 1): predict_serving_row(row, engine) for row in rows}
+    assert {cards: each.measured for cards, (each,) in found.items()} == published
+    for cards, (each,) in found.items():
+        gain = each.expected / found[1][0].expected
+        assert gain == pytest.approx(published[cards] / published[1], rel=0.2)
+
+
+def test_four_bit_experts_on_data_centre_blackwell(engine: Engine) -> None:
+    """Kimi K2.5 in int4 on eight B200 is hardly faster than on eight H200 (InferenceX, vLLM)."""
+    rows = [
+        as_run(row)
+        for row in shipped_rows("serving_runs.csv")
+        if row["architecture_key"] == "moonshotai__Kimi-K2.5"
+        and row["weight_precision"] == "w4a16_gptq"
+        and row["accelerator"] == "b200-sxm"
+    ]
+    found = [each for row in rows for each in predict_serving_row(row, engine)]
+    assert len(rows) == 15
+    for quantity in ("tpot_ms", "ttft_ms"):
+        errors = [abs(each.error_pct) for each in found if each.quantity == quantity]
+        assert median(errors) < 15

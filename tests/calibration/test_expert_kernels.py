@@ -61,6 +61,22 @@ def test_experts_are_served_at_the_rate_of_their_format() -> None:
     assert kernels.expert_format in kernels.experts
 
 
+def test_four_bit_integers_keep_the_rate_of_a_multiprocessor() -> None:
+    # Marlin has none for the tensor units of B200. Data sheets, TFLOP/s: vectors 66.9 of H200, 80
+    # of B200, bf16 989 and 2,250; memory 4.8 and 8 TB/s.
+    catalog, calibration = load_catalog(), load_calibration()
+    before, now = (
+        calibration.served_kernels(catalog.accelerator(card), WEIGHT_FORMATS["w4a16"])[0]
+        for card in ("h200-sxm", "b200-sxm")
+    )
+    old, new = (kernels.experts["default"] for kernels in (before, now))
+    per_vector = 80 / 66.9
+    assert 8 * new.bandwidth == pytest.approx(4.8 * old.bandwidth * per_vector, rel=0.1)
+    assert 2250 * new.compute == pytest.approx(989 * old.compute * per_vector, rel=0.1)
+    plain = calibration.kernels_for(catalog.accelerator("b200-sxm"))[0]
+    assert now.matmul["default"] == plain.matmul["default"]
+
+
 def test_a_card_with_few_multiprocessors_does_not_fill_its_memory() -> None:
     # Data sheets: H200 4.8 TB/s for 66.9 TFLOP/s of vectors, H20 44 TFLOP/s of vectors on 4 TB/s.
     catalog, calibration = load_catalog(), load_calibration()

@@ -99,7 +99,7 @@ class ServedReading:
     @property
     def words(self) -> str:
         """Return what the reading measures, in words."""
-        burst = self.interval == BURST_TIME
+        burst = self.interval.startswith(BURST_TIME)
         return BURST_WORDS if burst else WORDS[self.reading.quantity, self.online]
 
     def error_pct(self, predicted_s: float) -> float:
@@ -327,7 +327,9 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     desktop computers, which takes most of the time. Otherwise their constants and intervals are
     those of the file.
     """
-    start = {"serving": {one.name: one.starts[0] for one in SERVERS[0].parameters}}
+    # Full engines of a known number of requests are bursts, too.
+    fitted_later = (*SERVERS[0].parameters, *BURSTS.parameters)
+    start = {"serving": {one.name: one.starts[0] for one in fitted_later}}
     fixed = kernels | start | {"memory": START}
     engine = Engine(catalog, join_calibration(fixed | blank_training({}), data_path(FITTED)))
     # The requests of a saturated engine depend on the memory that is left.
@@ -367,5 +369,6 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     if not called:
         kept = {name: one for name, one in stored["intervals"].items() if name.startswith(DIRECTLY)}
         intervals |= kept
-        intervals = {name: intervals[name] for name in stored["intervals"] if name in intervals}
+        order = dict.fromkeys((*stored["intervals"], *intervals))
+        intervals = {name: intervals[name] for name in order if name in intervals}
     return sections | {"intervals": memory | intervals}

@@ -89,6 +89,8 @@ class Deployment:
     """Facts of the engine that the run set otherwise."""
     percentile: float | None = None
     """Share of the requests that are faster than the row's latencies; None for the mean."""
+    finite: bool = False
+    """Whether the run is a finite number of requests that come together."""
     in_step: bool = False
     """Whether requests that start together end together."""
 
@@ -186,6 +188,12 @@ def row_kind(row: Row) -> str:
     return ARRIVING if arrives else kind
 
 
+def _finite(row: Row) -> bool:
+    """Whether requests come all at once and end: a burst, or a full engine's known number."""
+    kind = row_kind(row)
+    return kind == BURST or (kind == SATURATED and bool(row.cell("burst_requests")))
+
+
 def row_group(row: Row) -> str:
     """Return the key of the runs that differ from this row only in their load."""
     columns = ("kind", "model", "accelerator", "engine", "weight_precision", "num_accelerators")
@@ -261,9 +269,8 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         routed=architecture.num_experts > 1,
         measured=measured and not strange,
         percentile=row.choice("percentile", PERCENTILE),
-        in_step=bool(row.cell("lengths"))
-        if row_kind(row) == BURST
-        else row.cell("lengths") == HELD,
+        finite=_finite(row),
+        in_step=bool(row.cell("lengths")) if _finite(row) else row.cell("lengths") == HELD,
         widening=shape_widening(architecture),
     )
 
@@ -274,7 +281,7 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
         "input_tokens": _tokens(row, "input_tokens"),
         "output_tokens": _tokens(row, "output_tokens"),
         "concurrency": row.integer("burst_requests", BURST_REQUESTS)
-        if kind == BURST
+        if deployment.finite
         else row.integer("concurrency", 1),
     }
     load = ServingLoad.of(
@@ -293,7 +300,7 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
     held = float(serving_capacity(deployment.served, load, layout, *memory).expected_concurrency[0])
     if held < 1:
         raise refusal("row_without_room", value=row.cell("accelerator"))
-    if kind == BURST:
+    if deployment.finite:
         return load
     return replace(load, concurrency=np.array([min(held, float(UNLIMITED))]))
 
@@ -308,15 +315,15 @@ def benchmark_times(
 ) -> BenchmarkTimes:
     """Return the times of a benchmark, which starts all its requests at once.
 
-    ``kind``: ``ONLINE``: requests pass through a server, each followed by another. ``BURST``: a
-    finite number of requests. Otherwise the engine is called directly.
+    ``kind``: ``ONLINE``: requests pass through a server, each followed by another, unless they are
+    a finite number that comes together. Otherwise the engine is called directly.
 
     Requests that wait for the prompts of their wave do not wait for them again: the time that the
     wave adds to the first token is taken from the later ones. A percentile of the first token is
     that of the wave, one of the later tokens that of the prompts that answers meet.
     """
     engine, candidates, at = deployment.engine, deployment.candidates, deployment.percentile
-    if kind == BURST:
+    if deployment.finite:
         equal = deployment.in_step
         return burst_times(deployment.served, load, candidates, calibration, engine, at, equal)
     times = serving_times(deployment.served, load, candidates, calibration, engine)

@@ -116,6 +116,8 @@ QUANTITIES: Final = (
 )
 BURST_TIME: Final = "serving_burst"
 """Name of the interval for the times of finite bursts."""
+ROUTED: Final = "_routed"
+"""Behind the name of an interval: that of mixtures of experts."""
 OTHER: Final = "_other"
 FIRST: Final = "first"
 """Time to the first token, or of a whole prompt."""
@@ -209,12 +211,12 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
         return f"{direct}{OTHER}"
     late = what == FIRST and (deployment.percentile or 0.0) >= LATE
     if kind == BURST:
-        return f"{BURST_TIME}{TAIL}" if late else BURST_TIME
+        return f"{BURST_TIME}{TAIL if late else ROUTED if deployment.routed else ''}"
     if what == FIRST:
         return f"serving_first_token{TAIL if late else ''}"
     if what == WHOLE and kind not in (ONLINE, ARRIVING):
         return "serving_saturated"
-    return "serving_time_routed" if deployment.routed else "serving_time"
+    return f"serving_time{ROUTED if deployment.routed else ''}"
 
 
 def engine_interval(

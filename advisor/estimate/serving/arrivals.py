@@ -86,7 +86,14 @@ def burst_times(
         place = np.tile(np.arange(len(asked)), len(batches))
         each, own = candidates.take(place), load.take(place)
         own = replace(own, concurrency=np.concatenate(batches) * each.layout.data)
-        found = serving_times(served, own, each, calibration, engine)
+        # A fit tries constants in columns.
+        tried = {
+            name: value[place]
+            for name, value in vars(engine).items()
+            if isinstance(value, np.ndarray)
+        }
+        facts = engine.changed(**tried) if tried else engine
+        found = serving_times(served, own, each, calibration, facts)
         return [
             found.take(slice(end - len(asked), end))
             for end in range(len(asked), len(place) + 1, len(asked))

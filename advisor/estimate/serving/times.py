@@ -193,7 +193,8 @@ def serving_times(
         request_latency_s=latency,
         prompt_service_s=prompt.service_s,
         first_token_s=np.asarray(arrival_s + prompt.first_token_s),
-        further_prompt_s=further_s,
+        # The stages of a pipeline read different prompts.
+        further_prompt_s=np.asarray(further_s / at_once.apart),
         length_s=np.where(at_once.steps_per_prompt < 1, further_s, prompt.extra_s),
         prompt_extra_s=np.asarray(prompt.extra_s / layout.pipeline),
         prompts_per_step=np.asarray(layout.pipeline / np.maximum(at_once.steps_per_prompt, 1e-9)),

@@ -116,6 +116,8 @@ class Calibration(Noun):
     relatives: dict[str, str]
     """Unmeasured generation -> measured generation whose constants it takes. Keys as in
     ``kernels``."""
+    unpacked: dict[str, str] = Field(default_factory=dict)
+    """Generation -> the one whose kernels unpack narrow weights for 16-bit products on it."""
     sustained: dict[str, Fraction] = Field(default_factory=dict)
     """Share of the matrix units' matmul rate in 16 bits and more that a long run sustains, by
     accelerator or generation."""
@@ -295,6 +297,9 @@ class Calibration(Noun):
         names = generations(accelerator)
         backend = engine.backend(names, interface)
         others = engine.backends.get(OTHERS)
+        before = next((self.unpacked[name] for name in names if name in self.unpacked), "")
+        if before and backend is None and weight_format.unpacked:
+            found = found.unpacking_as(self.kernels[before], accelerator, weight_format.compute)
         if backend is None and others and engine.host:
             # A processor reads as it reads the layers that a card leaves to it.
             found = found.of_processor(engine.host.bandwidth, others.grouped_half_rows)

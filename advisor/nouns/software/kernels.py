@@ -238,6 +238,32 @@ class KernelEfficiency(Noun):
             return 1.0
         return min(1.0, self.streamed * vector / accelerator.memory_bandwidth_bytes_per_s)
 
+    def unpacking_as(
+        self, before: KernelEfficiency, accelerator: Accelerator, compute: str
+    ) -> KernelEfficiency:
+        """Return these constants with products by the kernels of an earlier generation.
+
+        Each multiprocessor computes and reads at its rates there. ``compute``: the format of the
+        products, which are of narrower weights; those of 16-bit weights stay.
+        """
+        vector = accelerator.peak_flops_per_s.get("fp32")
+        if before.balance is None or before.streamed is None or vector is None:
+            return self
+        peak = before.balance[0] * before.streamed * vector
+        rate = peak / accelerator.peak_flops_per_s[compute]
+        reading = before.streamed_share(accelerator)
+        matmul, experts = (
+            curve.changed(
+                compute=min(1.0, curve.compute * rate), bandwidth=curve.bandwidth * reading
+            )
+            for curve in (before.matmul["default"], before.experts["default"])
+        )
+        return self.changed(
+            matmul=self.matmul | {compute: matmul},
+            experts=self.experts | {"default": experts},
+            attention=self.attention.changed(portable=before.attention.portable),
+        )
+
     def unlike(self, pool: KernelEfficiency, streamed: float) -> KernelEfficiency:
         """Return these constants for a card whose compute-to-memory ratio was never measured.
 
