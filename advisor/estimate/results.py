@@ -188,7 +188,8 @@ class WayOut(Noun):
     change: str
     """The change, as an instruction."""
     sacrifice: str
-    """``time`` | ``load`` | ``numerics`` | ``method`` | ``lengths`` | ``host`` | ``cards``."""
+    """``time`` | ``software`` | ``load`` | ``numerics`` | ``method`` | ``lengths`` | ``host`` |
+    ``cards``."""
     needed_bytes: float
     """High end of the total after the change. [bytes]"""
     usable_bytes: float

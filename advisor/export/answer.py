@@ -23,7 +23,7 @@ from advisor.export.hosts import containers, shell
 from advisor.export.hosts.orders import clouds_of, takes
 from advisor.export.quoting import json_text
 from advisor.export.report import report_file
-from advisor.export.setup import Setup, check_startable
+from advisor.export.setup import Setup, check_startable, way_out
 from advisor.export.training import clusters
 from advisor.export.training.described import launch, sharing
 from advisor.export.training.tools import OWN, most_cards, tool_for, trains_on
@@ -119,7 +119,7 @@ def export_case(
     answer = answer or answered(case)
     if isinstance(answer, Estimate):
         return Export.of(to, writer.written(answer))
-    _first(answer)
+    _first(answer, bound=to.value in known_tools())
     try:
         return Export.of(to, writer.first(plan.estimate for plan in answer.plans))
     except InputError as error:
@@ -163,12 +163,14 @@ def _needed(asked: PricedCase, to: Format, checkpoint: str | None) -> Case | Non
     return found if any(rules.lack(each) is None for each in cards) else None
 
 
-def _first(answer: Answer) -> Estimate:
-    """Return the first plan; raise ``InputError`` if there is none."""
+def _first(answer: Answer, *, bound: bool = False) -> Estimate:
+    """Return the first plan; raise ``InputError`` if there is none. ``bound``: as for way_out."""
     if isinstance(answer, Estimate):
         return answer
     if not answer.plans:
-        raise refusal("no_plan_to_export", answer=answer.answer.rstrip("."))
+        loosen = "Loosen a limit, or add --accelerator and --count."
+        remedy = way_out(answer.nearest, bound=bound) if answer.nearest else loosen
+        raise refusal("no_plan_to_export", answer=answer.answer.rstrip("."), remedy=remedy)
     return answer.plans[0].estimate
 
 

@@ -29,7 +29,7 @@ from advisor.nouns.hardware import TOGETHER, Accelerator, Offer, Segment
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import recipe_named
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.software.tools import backends_of, tool_named
+from advisor.nouns.software.tools import backends_of, known_tools, tool_named
 from advisor.nouns.workload import Serving, Training
 
 if TYPE_CHECKING:
@@ -169,8 +169,9 @@ class Setup:
     @property
     def native(self) -> str:
         """What to do instead on cards whose vendor has its own training software."""
-        elsewhere = launch_models().elsewhere
-        name = "Gaudi" if self.accelerator.key.startswith("gaudi") else self.accelerator.vendor
+        elsewhere, card = launch_models().elsewhere, self.accelerator
+        name = "Gaudi" if card.key.startswith("gaudi") else card.vendor
+        name = "processor" if card.segment is Segment.CPU else name
         kinds = () if self.model.unit is Unit.TOKEN else (f"{name}, no text",)
         return next((elsewhere[kind] for kind in (*kinds, name) if kind in elsewhere), BY_NVIDIA)
 
@@ -309,7 +310,7 @@ def check_startable(setup: Setup, to: Format) -> None:
     if serving and not estimate.memory.fits:
         raise refusal(
             "plan_too_large",
-            remedy=way_out(estimate),
+            remedy=way_out(estimate, bound=to.value in known_tools()),
             needed=memory(estimate.memory.needed_bytes),
             usable=memory(estimate.memory.usable_bytes),
         )
@@ -326,10 +327,15 @@ def check_startable(setup: Setup, to: Format) -> None:
         raise refusal("machines_not_filled", value=estimate.cards, setup=setup)
 
 
-def way_out(estimate: Estimate, says: Description | None = None) -> str:
-    """Return a sentence with the first change that makes a plan fit, of those a program takes."""
+def way_out(estimate: Estimate, says: Description | None = None, *, bound: bool = False) -> str:
+    """Return a sentence with the first change that makes a plan fit, of those a program takes.
+
+    ``bound``: the format starts one tool, and others are started by torchrun.
+    """
     ways = (
-        way.change
+        f"choose --to torchrun{''.join(way.change.partition(' with ')[1:])}"
+        if bound and way.sacrifice == "software"
+        else way.change
         for way in estimate.ways_out
         if says is None
         or ((says.offload or not way.host_bytes) and way.sacrifice not in says.beyond)

@@ -124,6 +124,16 @@ class Accelerator(Noun):
         return max(self.memory_reported_bytes, whole - SYSTEM_BYTES)
 
     @property
+    def memory_free_bytes(self) -> float:
+        """Memory that an engine finds free at its start, of which it takes a share. [bytes]
+
+        A chip that shares its memory with its host reports all of it, and the system holds some.
+        """
+        whole = self.memory_reported_bytes
+        shares = self.shares_host_memory and self.segment is not Segment.CPU
+        return whole - min(SYSTEM_BYTES, SYSTEM_SHARE * whole) if shares else whole
+
+    @property
     def is_instance(self) -> bool:
         """Whether it is a MIG instance: a part of a card that its owner divided."""
         return self.form_factor == "MIG instance"
@@ -198,6 +208,9 @@ JOIN: Final = "+"
 
 SYSTEM_BYTES: Final = 8.0 * GIB
 """Memory that a computer with unified memory keeps for its system and programs. Assumed."""
+SYSTEM_SHARE: Final = 1 / 15
+"""Most of it. On DGX Spark, vLLM starts with shares of 0.80 to 0.86 of the memory, 0.92 x 14 / 15,
+and seldom with more (recipes of NVIDIA's forum; vllm-project/vllm issue 46307; read 2026-11-29)."""
 
 
 class Node(Noun):

@@ -932,14 +932,14 @@ def test_a_plan_in_4_bits_loads_weights_that_are_published(
 
 
 def test_copies_on_chips_of_several_hosts_each_stay_on_one() -> None:
-    """Hosts of TPU v6e have 4 chips of 32 GB; Qwen3-32B in bf16 is 65.5 GB."""
+    """Google's ct6e-standard-8t is one machine of 8 chips of TPU v6e."""
     hardware = {"accelerator": "tpu-v6e", "count": 16}
     workload = {"kind": "serving", "concurrency": 128}
     case = {"model": {"preset": "qwen3-32b"}, "workload": workload, "hardware": hardware}
     text = advisor.export(case, "vllm").content
-    assert "--tensor-parallel-size 4" in text
-    assert "4 servers, one on each machine" in text
-    stated = {**case, "layout": {"tensor": 8, "data": 2}}
+    assert "--tensor-parallel-size 8" in text
+    assert "2 servers, one on each machine" in text
+    stated = {**case, "layout": {"tensor": 16}}
     with pytest.raises(InputError, match="cannot join machines"):
         advisor.export(stated, "vllm")
 

@@ -311,3 +311,20 @@ def test_a_large_cloud_asks_for_a_quota_first() -> None:
     assert "**Quota.** Ask for the quota first: 1 x p5." in found["AWS"]
     assert "--quota-code L-417A185B" in found["AWS"]
     assert "Quota" not in found["Nebius"]
+
+
+def test_a_jetson_builds_llama_cpp_for_its_own_chip() -> None:
+    """github ggml-org/llama.cpp docs/build.md; compute capability 8.7 is Orin's, 11.0 Thor's."""
+    for card, capability in (("jetson-agx-orin-64gb", 87), ("jetson-thor-t5000", 110)):
+        case = serve("qwen3-8b", card, 1, concurrency=1, engine="llama-cpp")
+        text = advisor.export(case, "checklist").content
+        assert f"-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES={capability}" in text
+
+
+def test_a_dgx_spark_is_asked_for_the_memory_of_its_system() -> None:
+    """docs.nvidia.com, DGX Spark, known issues: nvidia-smi answers memory is not supported."""
+    case = serve("qwen3-8b", "dgx-spark", 1, concurrency=8, engine="vllm")
+    assert "memory.total" not in advisor.export(case, "checklist").content
+    share = re.search(r"--gpu-memory-utilization ([0-9.]+)", advisor.export(case, "vllm").content)
+    assert share is not None
+    assert float(share[1]) < 0.87

@@ -372,8 +372,24 @@ def test_optimizers_of_bitsandbytes_train_under_deepspeed_instead_of_fsdp2() -> 
     text = exported("torchrun", work, "phi-4", "a100-sxm-80gb", 8)
     assert "--deepspeed ds_config.json" in text
     assert "--optim adamw_bnb_8bit" in text
-    with pytest.raises(advisor.InputError, match="FSDP2"):
-        exported("axolotl", LORA | {"optimizer": "adamw_8bit"}, "llama-3.1-70b", "h100-sxm", 8)
+    adapters = LORA | {"optimizer": "adamw_8bit"}
+    found = answer(adapters, "llama-3.1-70b", accelerators=["h100-sxm"])
+    plan = found.plans[0].estimate
+    assert (plan.software and plan.software.name, plan.layout.sharding) == ("deepspeed", "zero3")
+    assert "--deepspeed" in advisor.export(found.case, "torchrun", answer=found).content
+    with pytest.raises(advisor.InputError, match="choose --to torchrun with DeepSpeed"):
+        exported("axolotl", adapters, "llama-3.1-70b", "h100-sxm", 8)
+
+
+def test_a_stated_place_of_the_states_is_searched_for_networks_of_samples_too() -> None:
+    case = {
+        "model": {"preset": "whisper-large-v3"},
+        "workload": {"kind": "fine_tuning", "method": "full", "samples": 5e4},
+        "layout": {"offload": ["optimizer"]},
+        "limits": {"owned": [{"accelerator": "rtx-4090"}]},
+    }
+    found = advisor.recommend(advisor.load_case(case))
+    assert found.plans[0].estimate.layout.offload == ("optimizer",)
 
 
 def test_pictures_are_made_one_at_a_time_unless_told_otherwise() -> None:
@@ -389,3 +405,12 @@ def test_images_with_vulkans_kernels_get_vulkans_variable() -> None:
     text = exported("llama-cpp", {"kind": "serving"}, "qwen3-8b", "rx-7900-xtx")
     assert "export GGML_VK_VISIBLE_DEVICES=0" in text
     assert "HIP_VISIBLE_DEVICES" not in text
+
+
+@pytest.mark.parametrize(("model", "runs"), [("qwen3-32b", True), ("qwen3.5-27b", False)])
+def test_tensorrt_llm_serves_the_families_of_the_release_that_files_install(
+    model: str, *, runs: bool
+) -> None:
+    """Wheel of tensorrt-llm 1.2.1, _torch/models: Qwen 3, not yet Qwen 3.5."""
+    found = answer(SERVE | {"engine": "tensorrt-llm"}, model, accelerators=["h100-sxm"])
+    assert bool(found.plans) is runs

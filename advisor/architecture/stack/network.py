@@ -72,6 +72,8 @@ class Stack(Network):
     tied: bool = False
     guided: bool = False
     """Diffusion: whether it uses classifier-free guidance. Distilled networks do not."""
+    usual_steps: Annotated[int, Field(ge=1)] | None = None
+    """Diffusion: passes for one image, of networks that are distilled to few."""
     other_towers: tuple[Label, ...] = ()
     """Sections besides the text tower that read images or sound."""
     notes: tuple[str, ...] = ()
@@ -141,6 +143,7 @@ class Stack(Network):
             "learned_positions": max_position_embeddings is not None,
             "tied_embeddings": self.tied,
             "guided": self.guided,
+            "usual_steps": self.usual_steps,
             "upcast_logits": False,
             "unit": self.unit,
             "sample": self.sized(sample),

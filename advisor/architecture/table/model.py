@@ -80,6 +80,8 @@ class ModelArchitecture(Noun):
     """Residual branches per layer: attention and feed-forward, or one of them (Nemotron-H)."""
     guided: bool = False
     """Diffusion: whether pipelines use classifier-free guidance by default."""
+    usual_steps: int | None = None
+    """Diffusion: passes for one image, of networks that are distilled to few."""
     upcast_logits: bool = True
     """Whether the class casts logits to fp32 before the loss, as decoder-only models do."""
     unit: Unit = Unit.TOKEN

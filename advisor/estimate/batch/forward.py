@@ -50,7 +50,7 @@ def passes_per_answer(architecture: ModelArchitecture, workload: Serving) -> int
     """Forward passes of a batch for one answer."""
     if workload.denoising_steps is not None:
         return workload.denoising_steps
-    return DENOISING_STEPS if architecture.denoises else 1
+    return (architecture.usual_steps or DENOISING_STEPS) if architecture.denoises else 1
 
 
 def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:

@@ -106,7 +106,7 @@ def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) 
     return {
         "served_memory_bytes": accelerator.memory_raised_bytes - node.display_bytes
         if kernels.backend
-        else accelerator.memory_reported_bytes,
+        else accelerator.memory_free_bytes,
         "node_accelerators": node.accelerators,
         "intra_bytes_per_s": node.intra_bytes_per_s,
         "intra_domain": node.intra_domain,

@@ -120,9 +120,8 @@ class TrainingRun:
         """Return what a tool offers for this run; None if it does not train."""
         if tool is None:
             return None
-        return _offered(
-            tool, self.architecture, self.method, self.preference, self.attention, self.recipe
-        )
+        asked = self.method, self.preference, self.attention, self.optimizer
+        return _offered(tool, self.architecture, *asked, self.recipe)
 
     def allows(self, layout: ParallelLayout) -> bool:
         """Whether the software offers all that a layout asks."""
@@ -254,7 +253,8 @@ def offer_for(
         return None
     tuned = workload if isinstance(workload, FineTuning) else None
     method, preference = (tuned.method, tuned.preference) if tuned else (None, None)
-    return _offered(tool, architecture, method, preference, workload.attention, recipe)
+    asked = method, preference, workload.attention, workload.optimizer
+    return _offered(tool, architecture, *asked, recipe)
 
 
 def _offered(
@@ -263,6 +263,7 @@ def _offered(
     method: FineTuningMethod | None,
     preference: Preference | None,
     attention: AttentionKernel,
+    optimizer: Optimizer | None,
     recipe: PrecisionRecipe | None,
 ) -> TrainingOffer | None:
     return tool.trains(
@@ -271,6 +272,7 @@ def _offered(
         whole=architecture.attends_to_all and attention is AttentionKernel.FLASH,
         mixture=architecture.family if architecture.num_experts > 1 else None,
         recipe=recipe,
+        optimizer=optimizer,
     )
 
 
@@ -300,7 +302,7 @@ def _adapts_experts(
     notes: list[str],
 ) -> bool:
     """Whether the tool puts adapters on routed experts too; noted where it does not."""
-    if tool is None or architecture.num_experts == 1:
+    if tool is None or architecture.num_experts == 1 or method not in ADAPTED:
         return True
     reaches = tool.adapts_experts(method, architecture.family)
     if not reaches:

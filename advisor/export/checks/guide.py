@@ -71,7 +71,14 @@ def situation_of(
     )
 
 
+def _on_board(tool: Tool | None, card: Accelerator) -> str:
+    """Return how a tool gets to a board in a way of its own; empty on other cards."""
+    return tool.on_boards if tool and card.segment is Segment.EDGE else ""
+
+
 def _way(launch: Launch | None, tool: Tool | None, card: Accelerator) -> Way:
+    if launch is None and _on_board(tool, card):
+        return "program"
     if launch is None:
         by_pip = tool is None or (tool.packages and not tool.plugin_on(card))
         return "pip" if by_pip else "program"
@@ -88,8 +95,8 @@ def packages_of(
         words = [word for command in launch.install for word in command]
         pinned = (re.fullmatch(r"([\w.-]+)(?:\[\w+\])?==([\w.]+)", word) for word in words)
         return tuple((found[1], found[2]) for found in pinned if found)
-    if tool is not None and tool.plugin_on(card):  # builds the tool from its source
-        return ()
+    if tool is not None and (tool.plugin_on(card) or _on_board(tool, card)):
+        return ()  # built from its source, or there already
     if tool is not None and tool.packages and re.match(r"\d", tool.release):
         return ((tool.packages[0].partition("[")[0], tool.release),)
     return ()
@@ -109,7 +116,9 @@ def facts_of(
         "instances": f"{cost.instances:,} x {cost.instance_type}" if cost.instances else None,
         # A word that a command may hold, as the regions of clouds are.
         "region": cost.region if re.fullmatch(r"[a-z0-9-]+", cost.region or "") else None,
-        "memory_mib": str(int(CARD_SHARE * card.memory_reported_bytes / MIB)),
+        "shared_mib" if card.shares_host_memory else "memory_mib": str(
+            int(CARD_SHARE * card.memory_reported_bytes / MIB)
+        ),
         "target": card.compute_capability,
         "power_w": f"{card.board_power_w:g}" if card.board_power_w else None,
         "disk_gb": str(ceil(disk / GB)),
@@ -149,7 +158,9 @@ def _versions(setup: Setup, catalog: Catalog, tool: Tool | None) -> dict[str, st
     return {
         "driver": max(known, key=numbers, default=None),
         "cuda": cuda,
-        "rocm": own.rocm if own else None,
+        "rocm": own.rocm_of.get(setup.accelerator.compute_capability or "", own.rocm)
+        if own
+        else None,
         "python": python,
         "python_least": least[0] if least else None,
     }
@@ -167,19 +178,29 @@ def _software(launch: Launch | None, tool: Tool | None, setup: Setup) -> dict[st
         words = (f"{first}=={tool.release}", *others)
         pinned = packages_of(None, tool, card)
         install = "pip install " + " ".join(map(shell_word, words)) if pinned else None
-    notes = "The versions were checked together." if install else "Its own page says how."
+    notes: str | None = "Its own page says how."
+    if install:
+        notes = "The versions were checked together."
     build = setup.program.build_for(card) if setup.program else None
     if build is not None and not build.install:
         notes = build.note or notes
-    if launch is None and plugin and own is not None:
+    board = setup.program.on_board(card) if setup.program else ""
+    named = tool.named_on(card) if tool else None
+    if tool and launch is None and (there := _on_board(tool, card)):
+        install, notes, named = None, f"{there}.", tool.title
+    elif board:
+        notes = None
+    elif launch is None and plugin and own is not None:
         notes = own.note
     return {
         "install": install,
         "install_note": notes,
+        "board": board or None,
+        "writes": "language models" if setup.model.generates else None,
         "image": launch.image if launch else None,
         "image_source": image_source(launch.image) if launch and launch.image else None,
         "whole_image": launch.image if launch and not packages_of(launch, tool, card) else None,
-        "tool": tool.named_on(card) if tool else None,
+        "tool": named,
     }
 
 
@@ -198,7 +219,7 @@ def _good_memory(setup: Setup) -> str:
     plan, card = setup.estimate, setup.accelerator
     used = memory(plan.memory.total_bytes, with_range=True)
     if setup.program is not None and setup.program.name in ("vllm", "sglang", "tensorrt-llm"):
-        filled = setup.calibration.serving.memory_fraction * card.memory_reported_bytes
+        filled = setup.calibration.serving.memory_fraction * card.memory_free_bytes
         return f"about {memory(filled)} used once it runs, of which the plan needs {used}"
     return f"{used} used at the peak"
 

@@ -106,6 +106,12 @@ def _static_share(servers: Servers) -> str:
     return f"{floor(1000 * static / (card.memory_reported_bytes - context)) / 1000:g}"
 
 
+def _memory_fraction(servers: Servers) -> str:
+    """Return the share of all the memory that the engine fills."""
+    card, share = servers.setup.accelerator, servers.setup.calibration.serving.memory_fraction
+    return f"{share * card.memory_free_bytes / card.memory_reported_bytes:.3g}"
+
+
 def _cache(servers: Servers) -> str:
     return servers.program.cache[cache_format(servers.workload, servers.setup.accelerator)]
 
@@ -237,7 +243,7 @@ FACTS: Final[Mapping[str, Callable[[Servers], object]]] = {
     "makers": lambda one: " ".join(pip_install(*one.program.makers)[2:]),
     "making": gguf.making,
     "neuron_config": neuron.config,
-    "memory_fraction": lambda one: f"{one.setup.calibration.serving.memory_fraction:g}",
+    "memory_fraction": _memory_fraction,
     "one_copy_apart": lambda one: one.machines > 1 and one.copies == 1,
     "own_cache": _own_cache,
     "parts": parts,
@@ -306,6 +312,8 @@ def server_launch(servers: Servers) -> Launch:
     image = build.image_for(servers.setup.accelerator) or ""
     made = image_source(image)
     making = () if made == f"docker pull {image}" else (f"Make the image once: {made}",)
+    board = says.on_board(servers.setup.accelerator)
+    brought = f"Install it on the board: {board}" if board else build.note
     return Launch(
         program=plan.texts(says.command),
         options=plan.options(says.options),
@@ -319,7 +327,7 @@ def server_launch(servers: Servers) -> Launch:
         environment={
             name: text for name, value in says.environment.items() for text in plan.texts((value,))
         },
-        notes=(*making, *plan.texts(says.notes), *((build.note,) if build.note else ())),
+        notes=(*making, *plan.texts(says.notes), *((brought,) if brought else ())),
     )
 
 
@@ -364,6 +372,8 @@ def _check(servers: Servers) -> None:
             usable=memory(held.usable_bytes),
         )
     if wanted in kept and not named:
+        known = launch_models().quantized.names.get(setup.named or "", {})
+        made += [name for name in known if name in program.weights and name not in made]
         raise refusal(
             "weights_not_converted",
             value=setup.weights,

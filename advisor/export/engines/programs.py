@@ -17,6 +17,7 @@ from advisor.export.filling import Lines
 from advisor.export.versions import image_named, version_of
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.noun import Noun, checked, refuse
+from advisor.foundation.quantities import Evidence
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -55,6 +56,9 @@ class Build(Noun):
     """What to do instead where a copy spans machines, though a file joins them elsewhere."""
     compile_s: int = 0
     """Longest that the first start compiles. [s]"""
+    board: str = ""
+    """Shell command that brings it to a board with a system of its own (Jetson), with ``release``
+    and ``arch``, the digits of its compute capability, in braces."""
     note: str = ""
 
     def image_for(self, card: Accelerator) -> str | None:
@@ -179,6 +183,12 @@ class Program(Noun):
         """Return what brings it to a card; None if no file does."""
         return self.backends.get(self.backend(card) or "")
 
+    def on_board(self, card: Accelerator) -> str:
+        """Return the command that brings it to a board; empty for other cards, or without one."""
+        build = self.build_for(card) if card.segment is Segment.EDGE else None
+        arch = (card.compute_capability or "").replace(".", "")
+        return build.board.format(release=self.tool.release, arch=arch) if build else ""
+
     def does(self, duty: Duty, card: Accelerator | None) -> bool:
         """Whether a file starts it for a duty, on a card if one is given."""
         if not self.tool.still_does(duty):
@@ -194,7 +204,7 @@ class Program(Noun):
         """Whether its file serves a family, on a card if one is given."""
         if self.families and model.family not in self.families.get(duty, ()):
             return False
-        found = self.tool.support(card) if card else None
+        found = self.tool.support(card) if card and model.evidence is not Evidence.ASSUMED else None
         return card is None or found is None or found[1].knows(card, model.family)
 
     def states(self, weight_format: str) -> Weights | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.errors import refusal
 from advisor.export.training.model_names import launch_models
+from advisor.foundation.units import HOUR_S
 
 if TYPE_CHECKING:
     from advisor.export.setup import Setup
@@ -81,11 +82,15 @@ def warm_up(setup: Setup) -> int:
 
 
 def save_steps(setup: Setup) -> int:
-    """Return the steps between two checkpoints, by the interval that the estimate counts on."""
+    """Return the steps between two checkpoints, by the interval that the estimate counts on.
+
+    Adapters are small, so they are saved every hour.
+    """
     time = setup.estimate.time
     if time is None:
         return MOST_UNSAVED
-    intervals = filter(None, (time.checkpoint_interval_s, setup.kept_s))
+    hourly = HOUR_S if setup.run.frozen else None
+    intervals = filter(None, (time.checkpoint_interval_s, setup.kept_s, hourly))
     counts = (floor(interval_s / time.step_s.expected) for interval_s in intervals)
     return max(1, min([MOST_UNSAVED, *counts]))
 

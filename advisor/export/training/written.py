@@ -19,6 +19,7 @@ from advisor.export.training.tool import Tool
 from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import recipe_named
+from advisor.nouns.software.tools import known_tools
 from advisor.nouns.workload import Serving, Training
 
 
@@ -53,7 +54,7 @@ def written(setup: Setup, tool: Tool) -> Setup:
             value=f"{memory(needed)} on each"
             + (f", {memory(beside)} of it for the rest of the pipeline" if beside else ""),
             allowed=f"up to {memory(usable)}",
-            remedy=way_out(plan, tool.says),
+            remedy=way_out(plan, tool.says, bound=tool.key in known_tools()),
         )
     return replace(
         setup,

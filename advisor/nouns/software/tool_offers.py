@@ -77,6 +77,8 @@ class Support(Noun):
     cudnn: str = ""
     rocm: str = ""
     """Lowest versions."""
+    rocm_of: dict[Chip, str] = Field(default_factory=dict)
+    """Lowest version of ROCm for chips that need a later one."""
     python: str = ""
     """Versions, if they differ from the tool's."""
     without: tuple[FineTuningMethod, ...] = ()
@@ -222,6 +224,8 @@ class TrainingOffer(Noun):
     unshared: tuple[Optimizer, ...] = ()
     """Those that FSDP cannot share out: a model that needs it trains beside a master copy under
     DeepSpeed."""
+    unshared_with: tuple[FineTuningMethod, ...] = ()
+    """Methods of adapters that take no ZeRO-3 with these optimizers."""
     optimizer_in_backward: bool = False
     encodes_ahead: bool = False
     """Whether text encoders leave the card before a diffusion network trains."""
@@ -242,6 +246,14 @@ class TrainingOffer(Noun):
             return f"has no {optimizer.label}"
         wrong = in_backward and not self.optimizer_in_backward
         return "updates no weights in the backward pass" if wrong else ""
+
+    def not_shared(self) -> TrainingOffer:
+        """Return the offer without ZeRO-3."""
+        levels, four_bit = (
+            tuple(level for level in one if level is not Sharding.ZERO3)
+            for one in (self.sharding, self.sharding_4bit)
+        )
+        return self.changed(sharding=levels, sharding_4bit=four_bit)
 
     def shardings(self, *, four_bit: bool) -> tuple[Sharding, ...]:
         """Return the sharding levels with base weights of 4 bits, or of more."""

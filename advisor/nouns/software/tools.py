@@ -24,7 +24,7 @@ from advisor.nouns.software.stacks import Degree
 from advisor.nouns.software.tool_choice import Duty, ToolChoice, Words
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 from advisor.nouns.techniques import Speculation
-from advisor.nouns.training_choices import FineTuningMethod, Preference
+from advisor.nouns.training_choices import FineTuningMethod, Optimizer, Preference
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"
@@ -93,6 +93,8 @@ class Tool(Noun):
     """Command that shows that it is installed."""
     start: str = ""
     """How people start it where no file does."""
+    on_boards: str = ""
+    """How it gets to a board with a system of its own (Jetson), if not as to other cards."""
     backends: Annotated[dict[str, Support], Field(min_length=1)]
     families: tuple[str, ...] = ()
     """Model families in the words of ``data/model_families.yaml``; empty: all of its networks."""
@@ -147,18 +149,19 @@ class Tool(Noun):
         whole: bool,
         mixture: str | None = None,
         recipe: PrecisionRecipe | None = None,
+        optimizer: Optimizer | None = None,
     ) -> TrainingOffer | None:
         """Return what it offers for a kind of training; None if it does not train.
 
         ``whole``: flash attention of every token to all tokens before it. ``mixture``: family of a
-        mixture of experts. ``recipe``: None takes any.
+        mixture of experts. ``recipe``, ``optimizer``: None takes any.
         """
         alone = None
         if recipe is not None and method in (None, FineTuningMethod.FULL):
             alone = recipe.working == "fp32"
         added = method is FineTuningMethod.LORA and mixture is not None
         added = added and self.reaches_experts(method, mixture or "")
-        return _trains(self.name, method, preference, whole, alone, added)
+        return _trains(self.name, method, preference, whole, alone, added, optimizer)
 
     def stack_for(self, family: str, *, master: bool) -> str | None:
         """Return the stack that estimates training of a family.
@@ -325,8 +328,11 @@ def _trains(
     whole: bool,
     alone: bool | None,
     added: bool,
+    optimizer: Optimizer | None,
 ) -> TrainingOffer | None:
     offer = known_tools()[name].training
+    if offer and optimizer in offer.unshared and method in offer.unshared_with:
+        offer = offer.not_shared()
     if offer and added and offer.recompute_experts:
         offer = offer.changed(recompute=offer.recompute_experts)
     if offer and not offer.hosts_lone_base and method in (None, FineTuningMethod.FULL):

@@ -31,9 +31,12 @@ from advisor.planning.explain.tuning import LIKELY
 from advisor.planning.prepared import PricedCase
 from advisor.planning.stated import best_placement, supported_precision
 
-SACRIFICES: Final = ("time", "load", "numerics", "method", "lengths", "host", "cards")
-"""Smallest first: the same result, later; fewer requests; lower precision; another method of
-training; shorter sequences; more memory in the computer; more money."""
+SACRIFICES: Final = (
+    *("time", "software", "load", "numerics"),
+    *("method", "lengths", "host", "cards"),
+)
+"""Smallest first: the same result, later, or by another tool; fewer requests; lower precision;
+another method of training; shorter sequences; more memory in the computer; more money."""
 LIKE: Final = 0.9
 """A card with less than this share of what a like card needs is not tried."""
 SMALL_RANK: Final = 8
@@ -130,7 +133,7 @@ def ways_out(asked: PricedCase, placement: Placement, estimate: Estimate) -> tup
     case, tight = asked.case, _Tight(asked, placement, estimate)
     found: list[WayOut] = []
     places = [("", placement)]
-    for title, layout in _rearranged(case, placement.layout):
+    for title, layout in _rearranged(case, asked.architecture, placement.layout):
         if layout.offload and placement.accelerator.shares_host_memory:
             continue
         place = tight.arranged(layout)
@@ -212,7 +215,9 @@ def _time(estimate: Estimate) -> float:
     return estimate.serving.tpot_ms.expected
 
 
-def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, ParallelLayout]]:
+def _rearranged(
+    case: Case, architecture: ModelArchitecture, layout: ParallelLayout
+) -> Iterator[tuple[str, ParallelLayout]]:
     """Yield layouts of the same training that need less, least changed first."""
     if isinstance(case.workload, Serving):
         return
@@ -238,7 +243,8 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
         least["sharding"] = Sharding.ZERO3
     if len(words) > 1:
         yield " and ".join(words), layout.changed(**least)
-    yield from _offloaded(case, layout, least)
+    if architecture.unit is Unit.TOKEN:  # a search moves nothing of others to the host
+        yield from _offloaded(case, layout, least)
 
 
 def _offloaded(
@@ -303,7 +309,7 @@ def _changes(
         yield Change("sum gradients after each micro-batch", "time", each)
     if workload.optimizer in (None, Optimizer.ADAMW):
         eight_bit = changed(optimizer=Optimizer.ADAMW_8BIT)
-        yield Change("8-bit AdamW states", "numerics", eight_bit)
+        yield Change("8-bit AdamW states (--optimizer adamw_8bit)", "numerics", eight_bit)
     if isinstance(workload, FineTuning):
         methods = list(FineTuningMethod)
         for method in methods[methods.index(workload.method) + 1 :]:
@@ -362,4 +368,4 @@ def _free_software(case: Case) -> Iterator[Change]:
     workload = case.workload
     if not isinstance(workload, Serving) and workload.software is not None:
         free = case.changed(workload=workload.changed(software=None))
-        yield Change("leave the software to the advisor (no --software)", "time", free)
+        yield Change("leave the software to the advisor (no --software)", "software", free)

@@ -114,12 +114,12 @@ class Option:
         return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
 
 
-RANKED_BY: Final[Mapping[Objective, Callable[[Option], tuple[float, float]]]] = {
-    Objective.CHEAPEST: attrgetter("cost_high_usd", "time_high"),
-    Objective.FASTEST: attrgetter("time_high", "cost_high_usd"),
-    Objective.BEST_VALUE: attrgetter("value", "cost_high_usd"),
+RANKED_BY: Final[Mapping[Objective, Callable[[Option], tuple[float, float, int]]]] = {
+    Objective.CHEAPEST: attrgetter("cost_high_usd", "time_high", "instances"),
+    Objective.FASTEST: attrgetter("time_high", "cost_high_usd", "instances"),
+    Objective.BEST_VALUE: attrgetter("value", "cost_high_usd", "instances"),
 }
-"""Sort keys: the objective first, then the other axis.
+"""Sort keys: the objective first, then the other axis, then the fewest machines.
 
 Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An accelerator without
 measurements has a wide range and so has to win clearly.

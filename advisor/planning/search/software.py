@@ -50,15 +50,16 @@ def search_and_host(
 
         return search_served(asked, workload, systems, rules, advising=advising, tried=tried)
     found, result = _by_tools(asked, workload, systems, rules, advising=advising)
-    refused = case.layout and case.layout.states("offload") and not case.layout.offload
-    if result.options or refused or architecture.unit is not Unit.TOKEN:
+    stated = case.layout if case.layout and case.layout.states("offload") else None
+    hosts = bool(stated.offload) if stated else architecture.unit is Unit.TOKEN
+    if result.options or not hosts:
         return found, result
     parted = by_host_memory(systems, case.host, serving=False)
-    hosts, hosted = _by_tools(asked, workload, parted, rules, hosted=True, advising=advising)
+    places, hosted = _by_tools(asked, workload, parted, rules, hosted=True, advising=advising)
     if not hosted.options:
         return found, result
     # Cards that still do not fit show their need without host memory.
-    return hosts, replace(hosted, misses=result.misses)
+    return places, replace(hosted, misses=result.misses)
 
 
 def equipped(rules: ToolRules, systems: Sequence[System]) -> list[System]:
