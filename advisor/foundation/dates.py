@@ -25,11 +25,17 @@ def current_day() -> date:
     """
     given = os.environ.get(TODAY)
     if not given:
-        return date.today()
+        return _day(date.today().toordinal())
     try:
         return first_day(given)
     except ValueError:
         raise refusal("no_day", value=given, name=TODAY) from None
+
+
+@lru_cache(maxsize=2)
+def _day(ordinal: int) -> date:
+    """Return a day, the same object for the same day."""
+    return date.fromordinal(ordinal)
 
 
 @lru_cache(maxsize=4096)

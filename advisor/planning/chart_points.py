@@ -6,7 +6,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
 from advisor.planning.explain.sentences import label
 from advisor.planning.results import Candidate
-from advisor.planning.search.options import Option, best_of_systems, frontier, run_rents
+from advisor.planning.search.options import Axes, Option, run_rents
 from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -18,8 +18,9 @@ def chart_points(
     options: Sequence[Option], systems: Sequence[System], spreads: TimeSpreads, *, serving: bool
 ) -> tuple[Candidate, ...]:
     """Return the frontier and the best of each system, fastest first."""
-    best = frontier(options)
-    keep = dict.fromkeys((*best, *best_of_systems(options)))
+    axes = Axes.of(options)
+    best = [options[place] for place in axes.frontier()]
+    keep = dict.fromkeys((*best, *(options[place] for place in axes.best_of_systems())))
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))

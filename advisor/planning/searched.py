@@ -161,20 +161,20 @@ class Searched:
         most = PLANS_BRIEF if brief else PLANS_ASKED
         asked = self.case.objective
         objectives = (asked, *(item for item in Objective if item is not asked))
-        for objective in objectives:
-            first = best_option(self.feasible, objective)
-            if first is not None:
-                self.estimate(first)
-                if not brief and (beside or objective is asked):
-                    self._add_neighbours(first)
-                if objective is asked:
-                    self._add_improvements(first)
+        ranked = best_per_accelerator(self.feasible, self.systems)
+        ordered = {one: ranked[one] for one in objectives}
+        for objective, (first, *_) in ((one, best) for one, best in ordered.items() if best):
+            self.estimate(first)
+            if not brief and (beside or objective is asked):
+                self._add_neighbours(first)
+            if objective is asked:
+                self._add_improvements(first)
         return tuple(
             Ranking(
-                objective=objective,
-                plans=self._plans(objective, most if objective is asked else PLANS_BESIDE),
+                objective=one,
+                plans=self._plans(one, best, most if one is asked else PLANS_BESIDE),
             )
-            for objective in objectives
+            for one, best in ordered.items()
         )
 
     def _add_neighbours(self, option: Option) -> None:
@@ -194,8 +194,9 @@ class Searched:
             better = improvements(self.asked, place, plan)
         self.estimates[option] = plan.changed(improvements=better)
 
-    def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
-        ordered = best_per_accelerator(self.feasible, self.systems, objective)
+    def _plans(
+        self, objective: Objective, ordered: Sequence[Option], most: int
+    ) -> tuple[Plan, ...]:
         alone = len(self.case.limits.accelerators) == 1
         plans = []
         for rank, option in enumerate(ordered[:most]):

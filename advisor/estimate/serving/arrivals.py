@@ -175,32 +175,34 @@ def engine_curves(
     engine = engine or calibration.engine_for(served.weight_format)
     most = float(engine.running_sequences or engine.sampled_sequences)
     evaluated, states = np.append(EVALUATED[most > EVALUATED], most), state_grid(int(most))
-    rows, numbers = len(candidates.layout.tensor), len(evaluated)
-    every = np.repeat(np.arange(rows), numbers)
-    served, each = served.take(every), candidates.take(every)
-    layout = replace(each.layout, data=each.layout.expert)
-    load = replace(
-        ServingLoad.of(workload), concurrency=np.tile(evaluated, rows) * each.layout.expert
-    )
-    times = serving_times(served, load, Candidates(layout, each.hardware), calibration, engine)
-
-    def table(values: Floats) -> Floats:
-        return np.broadcast_to(values, rows * numbers).reshape(rows, numbers)
-
-    # Places of the states between those that are evaluated.
+    layout, hardware = candidates.layout, candidates.hardware
+    load, rows, numbers = ServingLoad.of(workload), len(layout.tensor), len(evaluated)
+    memory = hardware.served_memory_bytes, calibration, hardware.host_memory_bytes
+    layout = replace(layout, data=layout.expert)
+    one = serving_capacity(served, replace(load, concurrency=layout.expert), layout, *memory)
+    limit = np.where(one.fits, np.minimum(one.max_concurrency / layout.expert, most), 0.0)
+    # Places of the states between those that are evaluated: each engine's up to its limit.
     place = np.clip(np.searchsorted(evaluated, states), 1, numbers - 1)
     part = (states - evaluated[place - 1]) / (evaluated[place] - evaluated[place - 1])
+    within = np.arange(numbers) <= place[np.searchsorted(states, limit)][:, None]
+    row, number = np.nonzero(within)
+    each = Candidates(layout, hardware).take(row)
+    load = replace(load, concurrency=evaluated[number] * each.layout.expert)
+    times = serving_times(served.take(row), load, each, calibration, engine)
+
+    def table(values: Floats) -> Floats:
+        found = np.zeros((rows, numbers))
+        found[within] = values
+        return found
 
     def between(values: Floats) -> Floats:
         known = table(values)
         with np.errstate(invalid="ignore"):
             return np.asarray(known[:, place - 1] + part * (known[:, place] - known[:, place - 1]))
 
-    room = table(times.capacity.max_concurrency / layout.expert)[:, 0]
-    fits = np.broadcast_to(times.feasible, rows * numbers)[::numbers]
     curve = EngineCurve(
         states=states,
-        completions_per_s=between(times.requests_per_s / layout.expert),
+        completions_per_s=between(times.requests_per_s / each.layout.expert),
         tpot_s=between(times.tpot_s),
         step_s=between(times.decode_step_s),
         first_token_s=between(times.first_token_s),
@@ -208,9 +210,9 @@ def engine_curves(
         slots_per_step=table(times.prompts_per_step)[:, 0],
         length_s=table(times.length_s)[:, 0],
         steps_ahead=np.full(rows, max(engine.gathering_steps - HALF, 0.0)),
-        limit=np.where(fits, np.minimum(room, most), 0.0),
-        need_bytes=table(times.capacity.high_bytes)[:, 0],
-        usable_bytes=table(times.capacity.usable_bytes)[:, 0],
+        limit=np.where(np.isfinite(table(times.request_latency_s)[:, 0]), limit, 0.0),
+        need_bytes=one.high_bytes,
+        usable_bytes=one.usable_bytes,
     )
     return within_limit(curve)
 

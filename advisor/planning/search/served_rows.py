@@ -228,7 +228,7 @@ def evaluator(work: ServedWork) -> Callable[[Table], Figures]:
     return evaluate
 
 
-BLOCK = 256
+BLOCK = 512
 """Engines evaluated at once; each is evaluated in all its states."""
 QUEUES = 512
 """Queues evaluated at once."""
