@@ -239,8 +239,11 @@ class HardwareArrays(Columns):
     attention_backward: Floats
     attention_half_keys: Floats
     attention_portable: Floats
-    attention_scan: Floats
     """Rate of FlashAttention-2 over the rate of the kernels above."""
+    attention_fp8_forward: Floats
+    attention_fp8_backward: Floats
+    """Rates of attention in FP8 over those in 16 bits."""
+    attention_scan: Floats
     portable_products: Floats
     """Rate of products by the instructions of the generation before, over those of the card."""
     elementwise_bandwidth: Floats

@@ -63,6 +63,8 @@ class TrainingRun:
     attention: AttentionKernel
     software: str
     """Name of the stack."""
+    attention_format: str | None = None
+    """Format of the products of attention; None: 16 bits."""
     method: FineTuningMethod | None = None
     """None for pretraining."""
     lora_rank: int = 0
@@ -219,6 +221,7 @@ def resolve_training(
         recipe=recipe,
         optimizer=optimizer,
         attention=workload.attention,
+        attention_format=workload.attention_format,
         software=software.name,
         method=method,
         lora_rank=tuned.lora_rank if tuned else 0,

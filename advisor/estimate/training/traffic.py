@@ -93,7 +93,7 @@ def model_traffic(
     return ModelTraffic(
         tensor=_nothing_for_one(layout.tensor, _tensor_traffic(part, software)),
         expert=expert,
-        context=_nothing_for_one(layout.context, _context_traffic(part)),
+        context=_nothing_for_one(layout.context, _context_traffic(part, software)),
         pipeline=pipeline_traffic(run, candidates, network, share, tokens),
     )
 
@@ -153,10 +153,15 @@ def _expert_traffic(part: _Part) -> Floats:
     return np.asarray(expert_traffic_s(layers=layers, exchange_s=exchange, remade=part.remade))
 
 
-def _context_traffic(part: _Part) -> Floats:
+def _context_traffic(part: _Part, software: SoftwareFacts) -> Floats:
     layout, rows = part.layout, [op for op in part.run.architecture.operators if op.heads]
     bandwidth, latency = part.link(layout.context, layout.tensor)
-    elements = sum(op.cache_elements_per_token for op in rows)
+    # PyTorch's own attention takes keys and values repeated for every query head, and so they go
+    # round (torchtitan, Attention.forward, ``repeat_kv``).
+    repeated = software.portable_attention
+    elements = sum(
+        op.flops_per_token_per_key / 2.0 if repeated else op.cache_elements_per_token for op in rows
+    )
     message = key_value_message_bytes(
         tokens=part.tokens,
         context=layout.context,
