@@ -280,7 +280,7 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
         return
     if serving.unit is Unit.TOKEN:
         yield _row("Time to first token", milliseconds, serving.ttft_ms.scaled(MILLISECOND))
-        yield _row("Time per token", milliseconds, serving.tpot_ms.scaled(MILLISECOND))
+        yield _row("Time per token", _with_its_rate, serving.tpot_ms.scaled(MILLISECOND))
         yield from _arrivals_rows(serving)
         yield _row("Output", partial(rate, unit="tokens/s"), serving.output_tokens_per_s)
         yield _row("Requests", partial(rate, unit="requests/s"), serving.requests_per_s)
@@ -297,6 +297,12 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
         yield ("Largest batch that fits", count(serving.max_concurrency), "derived")
     yield ("Replicas", count(serving.replicas), "")
     yield ("Limited by", BOUND_WORDS[serving.bound_by], "")
+
+
+def _with_its_rate(token_s: Range, *, with_range: bool) -> str:
+    """Return the time of a token and what a reader sees: benchmarks leave the prompt out."""
+    time = milliseconds(token_s, with_range=with_range)
+    return f"{time}, {rate(1 / token_s.expected, 'tokens/s')}"
 
 
 def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:

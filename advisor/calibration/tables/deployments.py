@@ -225,9 +225,20 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
             "tensor": row.integer("tensor", max(1, count // (pipeline * data))),
         },
     )
+    served = ServedModel.of(
+        architecture,
+        weight_format=stored,
+        cache_bytes=cache_bytes(row),
+        padded_to=padded_widths(accelerator, stored),
+    )
     engines = engine.calibration.engines
-    date = row.cell("software_date") or row.cell("measured_date")
-    name = builds_at(engines, row.cell("engine"), date, generations(accelerator))
+    name = builds_at(
+        engines,
+        row.cell("engine"),
+        row.cell("software_date") or row.cell("measured_date"),
+        generations(accelerator),
+        recurrent=served.scan_layers > 0,
+    )
     facts = engines.get(name, engine.calibration.serving)
     interface = row.cell("backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
@@ -255,12 +266,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     if row.cell("peer_to_peer") == "yes" and layout.tensor <= DIRECT_RANKS:
         hardware = replace(hardware, staged=np.zeros(1))
     return Deployment(
-        served=ServedModel.of(
-            architecture,
-            weight_format=stored,
-            cache_bytes=cache_bytes(row),
-            padded_to=padded_widths(accelerator, stored),
-        ),
+        served=served,
         candidates=Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
         engine=facts.changed(**dict(settings)),
         engine_name=name,

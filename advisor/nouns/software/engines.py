@@ -250,6 +250,8 @@ class ServingFacts(Noun):
     """Last month of these builds; empty for today's."""
     cards: tuple[str, ...] = ()
     """Generations on which these builds differ from later ones; empty for all."""
+    recurrent: bool = False
+    """Whether they differ for networks with a recurrence alone."""
 
     def short_layers(self, generations: Sequence[str]) -> bool:
         """Return whether a card of these generations has the smaller cost per layer."""
@@ -269,17 +271,25 @@ class ServingFacts(Noun):
 
 
 def builds_at(
-    engines: Mapping[str, ServingFacts], name: str, date: str, generations: Sequence[str]
+    engines: Mapping[str, ServingFacts],
+    name: str,
+    date: str,
+    generations: Sequence[str],
+    *,
+    recurrent: bool,
 ) -> str:
     """Return the section for the builds that an engine had at a date, on cards of some generations.
 
     The date is ``2024-05`` or longer; a year alone means its end, an empty text today.
+    ``recurrent``: whether the network has a recurrence.
     """
     month = f"{date}-12" if len(date) == YEAR else date
     earlier = sorted(
         (facts.until, own)
         for own, facts in engines.items()
-        if facts.builds_of == name and (not facts.cards or set(facts.cards) & set(generations))
+        if facts.builds_of == name
+        and (not facts.cards or set(facts.cards) & set(generations))
+        and (recurrent or not facts.recurrent)
     )
     return next((own for until, own in earlier if month and month[: len(until)] <= until), name)
 
