@@ -191,20 +191,22 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     Returns both costs over time, and the use and month at which buying becomes cheaper.
 
     ``owning`` and ``renting`` of the case hold the assumptions; what is missing takes a cited
-    default. Without ``hardware``, it takes what ``owning.budget_usd`` buys, or what costs least to
-    own among accelerators with a known price, beside the cheapest rent of any. Measured machines of
+    default. Without ``hardware``, it takes what ``owning.budget_usd`` buys, or the whole machines
+    that cost least to own, as ``plan_fleet`` buys them, beside the cheapest rent of any card.
+    Measured machines of
     ``limits.owned`` use their own rates. Raises InputError if price, power or tariff are neither
     known nor given, or nothing can do the work.
     """
+    from advisor.fleet.least import least_machines
     from advisor.owning.answer import answer_own
 
     asked, economy = prepared(case, catalog), load_economy()
-    buy = None
+    least, buy = partial(least_machines, asked, economy), None
     if asked.case.owning.budget_usd is not None:
         from advisor.fleet.purse import buy_within
 
         buy = partial(buy_within, asked, economy)
-    return answer_own(asked, economy=economy, today=current_day(), buy=buy)
+    return answer_own(asked, economy=economy, today=current_day(), least=least, buy=buy)
 
 
 def export(

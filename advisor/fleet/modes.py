@@ -265,15 +265,18 @@ def worthwhile(modes: Sequence[Mode]) -> list[Mode]:
     return list(dict.fromkeys((best, kept[0], kept[-1])))
 
 
-def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
+def by_concurrency(
+    workload: FleetWorkload, catalog: Catalog, searched: Searched | None = None
+) -> FleetWorkload:
     """Return a service with the requests that its rate keeps in flight, in place of the rate.
 
     They are those of the plan that ``recommend`` finds for it; one of them counts as its share of
     that plan's output, so that slower cards need more replicas. Other work is returned as it is.
     A curve of demand becomes the rate of its busiest hour, and the shares of all hours.
-    Raises InputError if its file cannot be read, or if nothing carries the rate.
+    Raises InputError if its file cannot be read, or if nothing carries the rate. ``searched``: the
+    search of the workload's case, if it is known.
     """
-    serving = workload.case.workload
+    case, serving = workload.case, workload.case.workload
     if not isinstance(serving, Serving):
         return workload
     read = with_demand(serving)
@@ -286,8 +289,9 @@ def by_concurrency(workload: FleetWorkload, catalog: Catalog) -> FleetWorkload:
         raise refusal("two_pools", why="a portfolio plans replicas of one")
     if not serving.rate_words:
         return workload
-    asked = prepared(_at_peak(workload, serving), catalog, searching=True)
-    searched = Searched.of(asked)
+    at_peak = _at_peak(workload, serving)
+    if searched is None or at_peak != case:
+        searched = Searched.of(prepared(at_peak, catalog, searching=True))
     best = best_option(searched.feasible, Objective.CHEAPEST)
     found = None if best is None else searched.estimate(best).serving
     if best is None or found is None or found.arrivals is None:

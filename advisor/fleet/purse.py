@@ -27,6 +27,7 @@ from advisor.fleet.machines import (
     platform_of,
 )
 from advisor.fleet.portfolio import Means
+from advisor.fleet.sentences import card_alone
 from advisor.foundation import cents
 from advisor.foundation.formatting import count, money
 from advisor.foundation.record import record
@@ -105,12 +106,12 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
         )
 
     numbers, proven = _chosen(units, room, measured)
-    best = [_purchase(unit, number, case) for unit, number in numbers]
+    best = [purchase(unit, number, case) for unit, number in numbers]
     alone: dict[str, tuple[float, Purchase]] = {}
     for unit in units:
         number = room.most(unit)
         if number and unit.sure * number > alone.get(unit.machine.key, (0.0,))[0]:
-            alone[unit.machine.key] = unit.sure * number, _purchase(unit, number, case)
+            alone[unit.machine.key] = unit.sure * number, purchase(unit, number, case)
     kinds = [item for _, item in sorted(alone.values(), key=lambda pair: -pair[0])]
     serving = isinstance(case.workload, Serving)
     throughput = sum(unit.throughput * number for unit, number in numbers)
@@ -118,8 +119,9 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
     sentence = _sentence(best, kinds, numbers, measured, proven=proven)
     if not best and units:
         least = min(_of_first(units) or units, key=lambda unit: unit.usd)
-        sentence += f" The least that can: {_words(_purchase(least, 1, case))}, {money(least.usd)}."
+        sentence += f" The least that can: {_words(purchase(least, 1, case))}, {money(least.usd)}."
         sentence += "".join(f" {item}" for item in beside_classics(least.machine))
+        sentence += card_alone([unit.machine for unit in _of_first(units)], budget)
     return BudgetAnswer(
         sentence=sentence + (_enough(units, numbers, case) if serving else ""),
         best_is_proven=proven,
@@ -306,7 +308,8 @@ def _unit(option: Option, machine: Machine, economy: Economy) -> Unit:
     )
 
 
-def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
+def purchase(unit: Unit, number: int, case: Case) -> Purchase:
+    """Return a number of units as what is bought."""
     machine, serving = unit.machine, isinstance(case.workload, Serving)
     card, row = machine.card, machine.row
     used = bool(row.card_usd)
@@ -343,7 +346,7 @@ def _enough(units: Sequence[Unit], bought: Sequence[tuple[Unit, int]], case: Cas
     if least.usd > MUCH_LESS * sum(unit.usd * number for unit, number in bought):
         return ""
     loads = sum(unit.groups * number for unit, number in bought)
-    text = f" The load that you state needs less: {_words(_purchase(least, 1, case))} for "
+    text = f" The load that you state needs less: {_words(purchase(least, 1, case))} for "
     text += f"{money(least.usd)} carries it."
     return text + f" All of the above carries it {count(loads)} times." * (loads > 1)
 

@@ -1,11 +1,13 @@
 """The answer of a fleet in words."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from advisor.architecture.resolve import resolve_model
 from advisor.fleet.account import Account
+from advisor.fleet.machines import Machine
 from advisor.fleet.platforms import Chosen
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WHOLE, Alternative, Purchase
@@ -51,11 +53,13 @@ def answer(
     hosts = sorted({mode.title for _, mode in modes if mode.hosted})
     if hosts:
         parts.append(f"call the {' and the '.join(hosts)}")
-    rented = {job for job, mode in modes if mode.supply is None and not mode.hosted}
+    rented = [(job, mode) for job, mode in modes if mode.supply is None and not mode.hosted]
     if rented:
-        jobs = [job.name for at, job in enumerate(account.problem.jobs) if at in rented]
+        jobs = [account.problem.jobs[at].name for at in sorted({job for job, _ in rented})]
         work = " and ".join(jobs) if len(jobs) < SHOWN else "the rest"
-        parts.append(f"rent on demand for {work}" if parts else "rent everything on demand")
+        kinds = {mode.title.startswith("spot ") for _, mode in rented}
+        how = " and ".join(("on demand", "on spot")[kind] for kind in sorted(kinds))
+        parts.append(f"rent {how} for {work}" if parts else f"rent everything {how}")
     first = ", ".join(parts) or "buy and rent nothing"
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
     if there and len(parts) == 1:
@@ -253,3 +257,17 @@ def counted(bought: Iterable[tuple[str, int, float]]) -> str:
     if others:
         shown.append(f"{others} more machine{'s' * (others > 1)}")
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def card_alone(machines: Iterable[Machine], budget: float) -> str:
+    """Return, after a space, the cheapest card for a desktop that is there; empty beyond a budget.
+
+    ``budget``: for the card alone. [USD]
+    """
+    towers = (item for item in machines if item.row.kind == "desktop")
+    cards = ((item.usd - item.host_usd, item.card.name) for item in towers)
+    usd, name = min(cards, default=(math.inf, ""))
+    if usd > budget:
+        return ""
+    words = f"{name} for {money(usd)}, if your computer has room and power for it"
+    return f" A card alone is within the budget: {words} (--host-price 0)."

@@ -26,8 +26,8 @@ def _told(told: str, flag: str = NAMED, *, unit: str = "", **settings: Any) -> A
     return asked(told, flag, unit=unit, reads=Reads.PLAIN, metavar=metavar, **settings)
 
 
-def _price(told: str, flag: str = NAMED, *, label: str, unit: str = "USD") -> Any:
-    return asked(told, flag, label=label, unit=unit, reads=Reads.USD)
+def _price(told: str, flag: str = NAMED, *, unit: str = "USD", **settings: Any) -> Any:
+    return asked(told, flag, unit=unit, reads=Reads.USD, **settings)
 
 
 class Unused(Labelled):
@@ -140,6 +140,7 @@ class Renting(Noun):
         "how often one spot instance is taken back, per hour (0.1)",
         "--interruptions",
         label="Spot interruptions an hour",
+        blank="0.1",
     )
     storage_gb: Usd = _told(
         "kept beside the instances", unit="GB", needs="storage_usd_per_gb_month", default=0.0
@@ -164,12 +165,14 @@ class Renting(Noun):
         "--api-price",
         label="Hosted model, answers",
         unit="USD per million",
+        blank="As listed",
     )
     api_input_usd_per_million: Usd | None = asked(
         "a million tokens of prompt of that model",
         "--api-input-price",
         label="Hosted model, prompts",
         unit="USD per million",
+        blank="As listed",
         reads=Reads.USD,
         needs="api_usd_per_million",
     )
@@ -179,6 +182,7 @@ class Renting(Noun):
         "--api-cached-price",
         label="Hosted model, cached prompts",
         unit="USD per million",
+        blank="As listed",
         reads=Reads.USD,
         needs="api_usd_per_million",
     )

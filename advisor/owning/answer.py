@@ -5,7 +5,7 @@ from datetime import date
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
-from advisor.catalog.nodes import sold_together
+from advisor.catalog.nodes import groups_of, sold_together
 from advisor.errors import refusal
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
@@ -14,7 +14,7 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import OwnedHardware
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import Size, purchase_price
+from advisor.owning.assumptions import Size, purchase_price, size_of
 from advisor.owning.costs import work_of
 from advisor.owning.processors import compare_processors
 from advisor.owning.rents import Rented
@@ -35,6 +35,7 @@ def answer_own(
     *,
     economy: Economy,
     today: date,
+    least: Callable[[Searched], Purchase | None],
     buy: Callable[[], BudgetAnswer] | None = None,
 ) -> Ownership:
     """Answer rent or buy for a case.
@@ -42,9 +43,10 @@ def answer_own(
     Raises InputError if the hardware is unknown or cannot do the work, if no hardware can, or if a
     price, a power or a tariff is neither known nor given.
 
-    ``buy``: searches what ``owning.budget_usd`` buys; without hardware, its largest part is
-    compared, unless the case serves. With hardware it runs last, so that what
-    the hardware cannot do is refused at once.
+    ``least``: finds the whole machines that cost least to own, beside the rentals. ``buy``:
+    searches what ``owning.budget_usd`` buys; without hardware, its largest part is compared,
+    unless the case serves. With hardware it runs last, so that what the hardware cannot do is
+    refused at once.
     """
     case, catalog = asked.case, asked.catalog
     if case.limits.commitment_months is not None:
@@ -55,12 +57,19 @@ def answer_own(
         budget = buy() if buy else None
         # More cards than the users need would stand idle: what they need is compared.
         best = budget.best if budget and not isinstance(case.workload, Serving) else ()
-        bought = max(best, key=lambda item: item.usd, default=None)
-        hardware, rented = _planned(asked, economy, bought)
-        choice = Choice(rented=rented)
-        if bought is not None:
-            choice = Choice(_size_of(bought, catalog), bought.groups, rented)
-            case = _priced(case, bought, catalog)
+        searched = Searched.of(asked, advising=False)
+        bought = max(best, key=lambda item: item.usd, default=None) or least(searched)
+        rented = _rented(asked, searched)
+        if bought is None:
+            hardware, choice = _loose(asked, economy, searched), Choice(rented=rented)
+        else:
+            card = catalog.accelerator(bought.accelerator)
+            size, number, groups = size_bought(bought, card, economy), bought.count, bought.groups
+            if isinstance(case.workload, Serving):  # all cards carry one load
+                number, groups = size.accelerators, 1
+            hardware = Hardware(accelerator=bought.accelerator, count=number)
+            choice = Choice(size, groups, rented, bought)
+            case = priced(case, bought, catalog)
         case = case.changed(hardware=hardware, layout=None)
     if case.owning.purchase_usd is None and case.hardware is not None:
         # Without a price, no estimate is worth its time.
@@ -86,19 +95,21 @@ def answer_own(
     )
 
 
-def _size_of(bought: Purchase, catalog: Catalog) -> Size:
-    """Return what a budget buys as the bill of owning takes it."""
-    power = catalog.accelerator(bought.accelerator).board_power_w
+def size_bought(bought: Purchase, card: Accelerator, economy: Economy) -> Size:
+    """Return machines that are bought as the bill of owning takes them, with their rated power."""
+    cards = bought.machines * bought.cards_per_machine
+    groups = groups_of(card, bought.cards_per_machine)
+    rest = economy.default("host_power_share", *groups).expected
     return Size(
-        accelerators=bought.machines * bought.cards_per_machine,
+        accelerators=cards,
         machines=bought.machines,
         per_machine=bought.cards_per_machine,
-        board_power_w=power or 0.0,
+        board_power_w=bought.rated_w / cards / (1 + rest),
         joined=bought.count > bought.cards_per_machine,
     )
 
 
-def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
+def priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
     """Return a case with the price of the machine's cards, and its life, if they are not usual."""
     usual, own = catalog.accelerator(bought.accelerator).purchase_usd, case.owning
     usd = own.purchase_usd if bought.card_usd == usual else own.purchase_usd or bought.card_usd
@@ -106,10 +117,20 @@ def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
     return case.changed(owning=own.changed(purchase_usd=usd, life_years=life))
 
 
-def _planned(
-    asked: PricedCase, economy: Economy, bought: Purchase | None
-) -> tuple[Hardware, Rented | None]:
-    """Return what was bought, or else costs least to own, and what ``recommend`` rents.
+def _rented(asked: PricedCase, searched: Searched) -> Rented | None:
+    """Return what ``recommend`` rents; None if nothing, or if the user names the rent."""
+    case = asked.case
+    best = best_option(searched.feasible, case.objective)
+    if best is None or best.offer is None or case.renting.usd_per_hour is not None:
+        return None
+    place = placement(best, searched.systems[best.system])
+    if isinstance(case.workload, Serving):
+        return Rented(place, served=work_of(case, searched.estimate(best)))
+    return Rented(place, best.time)
+
+
+def _loose(asked: PricedCase, economy: Economy, searched: Searched) -> Hardware:
+    """Return the cards that cost least to own, where no machine of the list does the work.
 
     Cards that are sold in machines of eight are bought by the machine.
     """
@@ -124,7 +145,6 @@ def _planned(
     }
     if not priced:
         raise refusal("cards_without_price", value=", ".join(case.limits.accelerators))
-    searched = rentable = Searched.of(asked, advising=False)
     if case.limits.price_kind is not PriceKind.ON_DEMAND:
         limits = case.limits.changed(price_kind=PriceKind.ON_DEMAND)
         searched = Searched.of(asked.of(case.changed(limits=limits)), advising=False)
@@ -143,23 +163,13 @@ def _planned(
         card, option = way
         key = card.key, _sold(card, option)
         if key not in bills:
-            bills[key] = owned_usd(case, card, key[1], economy)
+            bills[key] = owned_usd(case, card, size_of(card, key[1]), economy)
         # A run takes its hours of what is bought; a service takes all of them.
         work = 1.0 if isinstance(case.workload, Serving) else option.time
         return bills[key] * work * (1.0 if option.proven else option.time_high / option.time)
 
-    if bought is None:
-        card, option = min(ways, key=to_own)
-        chosen = Hardware(accelerator=card.key, count=_sold(card, option))
-    else:
-        chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
-    best = best_option(rentable.feasible, case.objective)
-    if best is None or best.offer is None or case.renting.usd_per_hour is not None:
-        return chosen, None
-    place = placement(best, rentable.systems[best.system])
-    if isinstance(case.workload, Serving):
-        return chosen, Rented(place, served=work_of(case, rentable.estimate(best)))
-    return chosen, Rented(place, best.time)
+    card, option = min(ways, key=to_own)
+    return Hardware(accelerator=card.key, count=_sold(card, option))
 
 
 def _sold(card: Accelerator, option: Option) -> int:

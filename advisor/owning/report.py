@@ -24,6 +24,7 @@ from advisor.owning.results import (
     BudgetAnswer,
     Ownership,
     ProcessorOption,
+    Purchase,
     RentCost,
     RentKind,
 )
@@ -153,9 +154,9 @@ def hours_in_use(case: Case) -> float:
     return case.owning.hours_per_month or usual
 
 
-def owned_usd(case: Case, accelerator: Accelerator, count: int, economy: Economy) -> float:
+def owned_usd(case: Case, accelerator: Accelerator, size: Size, economy: Economy) -> float:
     """Return the present value of owning some cards over the horizon, all expected. [USD]"""
-    bought = Bought(case, accelerator, size_of(accelerator, count), economy)
+    bought = Bought(case, accelerator, size, economy)
     months = case.owning.months
     factors = bought.expected(months)
     return float(present_usd(factors, bought.size, hours=hours_in_use(case), months=months))
@@ -170,6 +171,8 @@ class Choice:
     groups: int = 1
     """Groups of the estimate's cards, which work side by side."""
     rented: Rented | None = None
+    bought: Purchase | None = None
+    """Whole machines, if they were chosen from the list."""
 
 
 def rent_or_buy(
@@ -213,7 +216,7 @@ def rent_or_buy(
         answer=" ".join(
             (
                 answer(estimate, compared, rents, main, size.accelerators),
-                *billed_part(budget.best if budget and choice.size else ()),
+                *billed_part(choice.bought, budget.best if budget else ()),
                 *upkeep_words(own.lines),
                 *sold_apart(accelerator, size.accelerators),
                 *in_host(estimate, inputs),

@@ -105,12 +105,15 @@ def upkeep_words(lines: Iterable[Line]) -> Iterator[str]:
         yield f"Owning includes {' and '.join(parts)}."
 
 
-def billed_part(best: Sequence[Purchase]) -> Iterator[str]:
-    """Yield which part of a mixed purchase the bill is of."""
-    if len(best) > 1:
-        part = max(best, key=lambda item: item.usd)
-        machines = f"{whole(part.machines)} x {part.machine_name} for {money(part.usd)}"
+def billed_part(bought: Purchase | None, best: Sequence[Purchase]) -> Iterator[str]:
+    """Yield the machines of the bill, or which part of a mixed purchase it is of."""
+    if bought is None or best == (bought,):
+        return
+    machines = f"{whole(bought.machines)} x {bought.machine_name} for {money(bought.usd)}"
+    if bought in best:
         yield f"The bill is of the largest part of what the budget buys, {machines}."
+    else:
+        yield f"The machines: {machines}, {bought.rated_w:,.0f} W rated."
 
 
 def _cheaper(compared: list[Comparison], main: Comparison) -> str:

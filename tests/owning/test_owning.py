@@ -373,6 +373,19 @@ def test_a_student_buys_a_used_card_before_a_platform_with_fewer_tools() -> None
     assert {line.name: line.usd for line in found.own.lines}["resale"] == 0.0
 
 
+def test_a_student_with_a_computer_and_800_usd_is_told_of_a_card_alone() -> None:
+    """A shop price of 540 USD is within it, 1,870 with a new computer is not."""
+    work = {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7}
+    asked: Any = {"model": {"preset": "qwen2.5-7b"}, "workload": work, "hardware": None}
+    found = own(**asked, owning={"budget_usd": 800})
+    assert found.budget is not None
+    assert not found.budget.best
+    assert "RTX 5060 Ti 16 GB for $540" in found.budget.sentence
+    there = own(**asked, owning={"budget_usd": 800, "host_usd": 0})
+    assert there.budget is not None
+    assert there.budget.usd == 540
+
+
 def test_modules_are_bought_by_the_baseboard() -> None:
     """One H200 trains the job; eight of 35,000 and the rest of a DGX (74,010) are what is sold."""
     found = own(

@@ -57,6 +57,20 @@ def test_the_page_says_what_the_engine_says() -> None:
     assert total == f"{found.own.total_usd.expected:,.0f}"
 
 
+def test_an_empty_box_shows_the_value_that_the_answer_takes() -> None:
+    page = opened()
+    page.session_state["own_further"] = True
+    page.run()
+    shown = {item.key: item.placeholder for item in page.number_input}
+    taken = {item.field: item.value.expected for item in engine("h100-sxm", 8).inputs}
+    assert shown["own_purchase_usd"] == f"{taken['purchase_usd']:,.0f} USD"
+    assert shown["own_resale_share"] == f"{100 * taken['resale_share']:.4g} %"
+    assert shown["own_pue"] == f"{taken['pue']:g}"
+    assert shown["own_usd_per_hour"].endswith(" USD/h")
+    assert shown["own_api_usd_per_million"] == "As listed"
+    assert "default" not in shown.values()
+
+
 def test_hours_and_price_change_the_answer() -> None:
     page = opened()
     page.number_input(key="own_hours").set_value(500).run()

@@ -8,7 +8,7 @@ from typing import Any, Final
 import streamlit as st
 
 from advisor import api
-from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOURS_PER_MONTH, trimmed
 from advisor.nouns.case import case_inputs
 from advisor.nouns.inputs import Declared, Reads, Task
 from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
@@ -96,7 +96,7 @@ def page() -> Page:
 
 
 def ask() -> controls.Slots:
-    """Show the main inputs; return where the strips and what is wrong go."""
+    """Show the main inputs; return where boxes with strips, and what is wrong, go."""
     slots: controls.Slots = {}
     with st.container(border=True):
         known = bool(state.current(page()).own_accelerator)
@@ -111,10 +111,15 @@ def ask() -> controls.Slots:
         with place:
             box(page(), "place", placeholder=state.place_names()[DEFAULT_PLACE])
         for column, path in zip(st.columns(len(MAIN)), MAIN, strict=True):
-            with column:
-                _box(path)
             slots[case_inputs()[path].name] = column
     return slots
+
+
+def ask_main(slots: controls.Slots, found: api.Ownership | None) -> None:
+    """Show the boxes that have a strip, once it is known what the empty ones stand for."""
+    for path in MAIN:
+        with slots[case_inputs()[path].name]:
+            _box(path, found)
 
 
 def _usual_hours() -> float:
@@ -150,7 +155,7 @@ def ask_budget() -> None:
             _box(path, empty="none")
 
 
-def ask_further() -> None:
+def ask_further(found: api.Ownership | None) -> None:
     """Show the remaining assumptions, four abreast."""
     held = address.values(page())
     changed = sum(held[case_inputs()[path].name] is not None for path in FURTHER)
@@ -164,7 +169,7 @@ def ask_further() -> None:
         for start in range(0, len(FURTHER), 4):
             for column, path in zip(st.columns(4), FURTHER[start : start + 4], strict=False):
                 with column:
-                    _box(path)
+                    _box(path, found)
 
 
 def _title(item: Declared) -> str:
@@ -181,10 +186,16 @@ def _bounds(item: Declared) -> tuple[float, float | None]:
     return low * _scale(item), None if high is None else float(high) * _scale(item)
 
 
-def _box(path: str, *, empty: str = "default") -> None:
+def _box(path: str, found: api.Ownership | None = None, *, empty: str = "") -> None:
+    """Show a box; an empty one shows what the answer takes, and its unit."""
     item = case_inputs()[path]
     step = STEPS.get(item.name, 5.0 if _scale(item) > 1 else 1.0)
-    box(page(), item.name, step=step, placeholder=empty)
+    taken = {} if found is None else {one.field: one.value for one in found.strips}
+    taken |= {one.field: one.value.expected for one in found.inputs} if found else {}
+    value = taken.get(item.name, item.default)
+    if isinstance(value, float | int):
+        empty = f"{trimmed(value * _scale(item), 4)} {item.told.unit}".strip()
+    box(page(), item.name, step=step, placeholder=empty or item.told.blank or "default")
 
 
 def _given(held: Mapping[str, Any]) -> tuple[Section, Section]:

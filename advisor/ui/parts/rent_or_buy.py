@@ -35,12 +35,14 @@ def page() -> None:
     except InputError as error:
         with said:
             show_mistake(error)
-        money_inputs.ask_further()
+        money_inputs.ask_main(slots, None)
+        money_inputs.ask_further(None)
     else:
         with said:
             status(found.answer)
             _sliders(found)
             _numbers(found)
+        money_inputs.ask_main(slots, found)
         _strips(found, slots)
         _charts(found)
         _details(found)
@@ -190,7 +192,7 @@ def _details(found: api.Ownership) -> None:
         st.markdown("No offer in the catalog is for this hardware; enter a rent above.")
     st.header("The bill of owning", anchor=False)
     text_table(tables.bill_table(found))
-    money_inputs.ask_further()
+    money_inputs.ask_further(found)
     _budget(found)
     _work(found)
     _computed(found)
