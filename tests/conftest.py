@@ -3,6 +3,7 @@
 import csv
 import gc
 import importlib.util
+import itertools
 import os
 import shutil
 import tempfile
@@ -37,6 +38,10 @@ vars(yaml).update(
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SLOW = 50
 """Usual tests that take as long as a slow one."""
+
+STARTED = itertools.count(1)
+SWEPT = 1000
+"""Tests after which garbage that earlier ones left is collected, too."""
 
 # A slow machine is no counterexample.
 settings.register_profile("local", deadline=None)
@@ -91,9 +96,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector thousands of tests that stay, and most of its small rounds."""
-    gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
+    """Spare the garbage collector most of its small rounds, as the command line does."""
+    gc.set_threshold(100_000, 10, 10)
 
 
 def _length(tests: list[pytest.Item]) -> int:
@@ -105,6 +109,11 @@ def _drives_browser(tests: list[pytest.Item]) -> bool:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Streamlit collects all garbage after each run of a script: among what this test makes alone.
+    if next(STARTED) % SWEPT == 0:
+        gc.unfreeze()
+        gc.collect()
+    gc.freeze()
     if item.get_closest_marker("browser") and find_browser() is None:
         missing("no Chromium on PATH", required_by="GPU_ADVISOR_REQUIRE_BROWSER")
     if item.get_closest_marker("nginx") and find_nginx() is None:

@@ -1,6 +1,7 @@
 """A measured machine takes the place of the catalog's card."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ def lora(**owned: object) -> advisor.Case:
     )
 
 
+@cache
 def machine(report: ProbeReport) -> OwnedHardware:
     [owned] = owned_hardware(report, catalog=load_catalog(), calibration=load_calibration())
     return owned

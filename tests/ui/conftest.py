@@ -1,15 +1,22 @@
 """The page *Advisor* with a stand-in for the engine."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from advisor.nouns.case import Case
 from advisor.planning.results import Recommendation
 from tests.ui import factory
+
+# A server looks through all installed packages for components once, `AppTest` for each page.
+vars(manifest_scanner).update(
+    scan_component_manifests=cache(manifest_scanner.scan_component_manifests)
+)
 
 
 @pytest.fixture

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
 from advisor.lessons.topics import lesson_texts
+from advisor.planning.fits import request
 from advisor.ui.forms import money_inputs
 from advisor.ui.parts import accuracy, catalog, fits, fleet, learn, my_machine
 from advisor.ui.session import links, state
@@ -97,6 +99,16 @@ INPUTS: dict[str, Callable[[], links.Page]] = {
     "fleet": fleet.inputs,
     "accuracy": accuracy.page,
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_models() -> Iterator[None]:
+    """*What fits* has the same boxes and addresses for two models as for all."""
+    st.cache_resource.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request, "short_list", lambda: ["llama-3.2-1b", "llama-3.1-8b"])
+        yield
+    st.cache_resource.clear()
 
 
 def opened(name: str, query: dict[str, str]) -> AppTest:
