@@ -193,9 +193,8 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     ``owning`` and ``renting`` of the case hold the assumptions; what is missing takes a cited
     default. Without ``hardware``, it takes what ``owning.budget_usd`` buys, or the whole machines
     that cost least to own, as ``plan_fleet`` buys them, beside the cheapest rent of any card.
-    Measured machines of
-    ``limits.owned`` use their own rates. Raises InputError if price, power or tariff are neither
-    known nor given, or nothing can do the work.
+    Measured machines of ``limits.owned`` use their own rates. Raises InputError if price, power or
+    tariff are neither known nor given, or nothing can do the work.
     """
     from advisor.fleet.least import least_machines
     from advisor.owning.answer import answer_own

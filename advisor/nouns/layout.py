@@ -153,8 +153,10 @@ class ParallelLayout(Noun):
         if (ranks := self.data * self.context) % self.expert:
             yield (
                 ("expert", "data"),
-                f"expert={self.expert} must divide data x context = {ranks}, the ranks that share "
-                "experts; choose a divisor, or leave expert out (tensor divides experts too)",
+                (
+                    f"expert={self.expert} must divide data x context = {ranks}; choose a divisor, or "
+                    f"leave it out: tensor={self.tensor} divides experts too"
+                ),
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
             yield (

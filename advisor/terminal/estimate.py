@@ -75,7 +75,8 @@ def show_estimate(console: Console, estimate: Estimate, *, everything: bool = Fa
     paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
     paragraph(console, f"{arrangement(estimate)}.")
     if (software := estimate.software) is not None:
-        paragraph(console, f"{software.sentence} {software.note}".strip())
+        note = f" Note: {software.note.rstrip('.')}." if software.note else ""
+        paragraph(console, f"{software.sentence}{note}")
     paragraph(console, " ".join((fit_sentence(estimate), *estimate.missed_limits)))
     bullets(console, "Faster or smaller on the same cards", estimate.improvements)
     bullets(
