@@ -154,8 +154,8 @@ class ParallelLayout(Noun):
             yield (
                 ("expert", "data"),
                 (
-                    f"expert={self.expert} must divide data x context = {ranks}; choose a divisor, or "
-                    f"leave it out: tensor={self.tensor} divides experts too"
+                    f"expert={self.expert} must divide data x context = {ranks}; choose a divisor, "
+                    f"or leave it out: tensor={self.tensor} divides experts too"
                 ),
             )
         if self.virtual_stages > 1 and self.pipeline == 1:

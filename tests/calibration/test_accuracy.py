@@ -205,8 +205,8 @@ SPEEDS = {
     "A100": (253, 6.5, 22, 3, 8),
     "H100": (183, 10, 28, 3, 12),
     "V100": (63, 10, 21.5, 3, 10),
-    # Two rounds of MLPerf differ by a fifth with the same settings. FP8 attention, which both state,
-    # takes the earlier from 8 to 11 % fast and the later from 14 to 10 % slow.
+    # Two rounds of MLPerf differ by a fifth with the same settings. FP8 attention, which both
+    # state, takes the earlier from 8 to 11 % fast and the later from 14 to 10 % slow.
     "Blackwell": (180, 10.8, 20, 2.7, 11.5),
     "dense models": (348, 7.5, 18.5, 2, 8),
     "mixtures of experts": (122, 17, 35, 3, 16.5),
