@@ -31,7 +31,8 @@ STYLE: Final = "report.css"
 OPENS: Final = "Opens again at"
 SHOWN_REASONS: Final = 6
 TRADE_OFFS: Final = 7
-"""Accelerators that lost; more would need a third page."""
+HOSTED: Final = 3
+"""Rows of a table; more would need a third page."""
 LONGEST_BAR: Final = 70.0
 """Of its column; the value stands behind it. [%]"""
 
@@ -176,7 +177,7 @@ def _hosted(estimate: Estimate) -> tuple[Section, ...]:
         *("Hosted model", "In, per million", "Out, per million"),
         *("The same requests, a month", "Price of"),
     )
-    rows = tuple(tuple(cells[name] for name in columns) for cells in hosted_cells(found))
+    rows = tuple(tuple(cells[name] for name in columns) for cells in hosted_cells(found))[:HOSTED]
     return (Section("Beside an API", (found.sentence,), columns, rows),)
 
 

@@ -937,7 +937,10 @@ def test_copies_on_chips_of_several_hosts_each_stay_on_one() -> None:
     workload = {"kind": "serving", "concurrency": 128}
     case = {"model": {"preset": "qwen3-32b"}, "workload": workload, "hardware": hardware}
     text = advisor.export(case, "vllm").content
-    assert "--tensor-parallel-size 8" in text
+    tensor, data = (
+        int(*re.findall(rf"--{kind}-parallel-size (\d+)", text)) for kind in ("tensor", "data")
+    )
+    assert tensor * data == 8
     assert "2 servers, one on each machine" in text
     stated = {**case, "layout": {"tensor": 16}}
     with pytest.raises(InputError, match="cannot join machines"):

@@ -62,8 +62,7 @@ def search_served(
     found = bool(search.options or search.smaller)
     # Where a rate of requests is answered, nobody serves it from the host's memory. Where no system
     # is fast enough, a host is no help.
-    short_of_memory = unsolved and not search.carried
-    if (found and workload.requests_per_s is None) or short_of_memory:
+    if workload.requests_per_s is None if found else not search.carried:
         search.host(unsolved, ladders, briefly=found)
     if advising:
         search.beside(ladders, steps)
