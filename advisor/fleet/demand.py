@@ -33,7 +33,8 @@ from advisor.fleet.searches import AS_STATED, EIGHT_BIT_SAVES, Searches, ServedW
 from advisor.fleet.solving.problem import OFFICE, QUIET, Job, Mode, by_slot
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.nouns.workload import Serving
-from advisor.planning.search.options import Option, best_option
+from advisor.planning.search.options import Option
+from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import System
 
 MORE: Final = (8, 4, 2)

@@ -18,7 +18,8 @@ from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.beside_api import hosted_models
 from advisor.planning.prepared import prepared, resolved, with_demand
-from advisor.planning.search.options import Option, best_option
+from advisor.planning.search.options import Option
+from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
 from advisor.planning.serving_defaults import serving_defaults

@@ -24,7 +24,8 @@ from advisor.planning.explain.devices import devices_to_buy
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, fed
 from advisor.planning.recommend import counted, recommend
-from advisor.planning.search.options import Option, best_option, meets_time
+from advisor.planning.search.options import Option, meets_time
+from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import only_lowest_asks
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement

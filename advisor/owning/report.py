@@ -36,7 +36,7 @@ from advisor.owning.sentences import (
     sold_apart,
     upkeep_words,
 )
-from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.explain.missed import missed_limits
 from advisor.planning.prepared import PricedCase
 
 

@@ -6,7 +6,8 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
 from advisor.planning.explain.sentences import label
 from advisor.planning.results import Candidate
-from advisor.planning.search.options import Axes, Option, run_rents
+from advisor.planning.search.options import Option, run_rents
+from advisor.planning.search.ranking import RankColumns
 from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -18,7 +19,7 @@ def chart_points(
     options: Sequence[Option], systems: Sequence[System], spreads: TimeSpreads, *, serving: bool
 ) -> tuple[Candidate, ...]:
     """Return the frontier and the best of each system, fastest first."""
-    axes = Axes.of(options)
+    axes = RankColumns.of(options)
     best = [options[place] for place in axes.frontier()]
     keep = dict.fromkeys((*best, *(options[place] for place in axes.best_of_systems())))
     on_frontier = set(best)

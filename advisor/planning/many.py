@@ -18,12 +18,13 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.serving.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
-from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.explain.missed import missed_limits
 from advisor.planning.machines import machines_of
 from advisor.planning.placed import estimate_placed
 from advisor.planning.prepared import PricedCase, fed, prepared
 from advisor.planning.search.found import SearchResult
-from advisor.planning.search.options import Option, best_option
+from advisor.planning.search.options import Option
+from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
 from advisor.planning.stated import SEARCH, best_placement, placed

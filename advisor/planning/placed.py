@@ -8,7 +8,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.case import Case
 from advisor.nouns.workload import Serving
 from advisor.planning.energy_use import with_energy
-from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.explain.missed import missed_limits
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.neighbours import neighbours

@@ -14,12 +14,14 @@ from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.explain.advice import advise, late_advice
 from advisor.planning.explain.devices import as_your_own, buying_advice, devices_to_buy, unrented
+from advisor.planning.explain.missed import missed_limits
 from advisor.planning.explain.rejections import REQUESTS_UNIT
-from advisor.planning.explain.sentences import missed_limits, nothing_works, sentence, title
+from advisor.planning.explain.sentences import nothing_works, sentence, title
 from advisor.planning.placed import explained
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Plan, Recommendation, Rejection, RejectionCode
-from advisor.planning.search.options import best_option, in_time
+from advisor.planning.search.options import in_time
+from advisor.planning.search.ranking import best_option
 from advisor.planning.searched import Searched
 from advisor.planning.stated import best_placement
 

@@ -26,7 +26,8 @@ from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
-from advisor.planning.search.options import Option, best_option, best_per_accelerator, within_limits
+from advisor.planning.search.options import Option, within_limits
+from advisor.planning.search.ranking import best_option, best_per_accelerator
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems

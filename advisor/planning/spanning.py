@@ -16,7 +16,7 @@ from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import TOGETHER, Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.balancer import balancer_usd_per_month
-from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.explain.missed import missed_limits
 from advisor.planning.placed import placement
 from advisor.planning.search.options import Option, in_time
 from advisor.planning.search.systems import System

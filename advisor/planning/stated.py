@@ -31,12 +31,12 @@ from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import (
     Option,
     Price,
-    best_option,
     latency_risk,
     priced_options,
     within_limits,
 )
 from advisor.planning.search.precisions import proven_recipes
+from advisor.planning.search.ranking import best_option
 from advisor.planning.search.replicas import LAYER_DEGREES
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, owned_system, with_host

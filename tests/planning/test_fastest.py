@@ -3,7 +3,8 @@
 import pytest
 
 from advisor.nouns.limits import Objective
-from advisor.planning.search.options import Option, best_option
+from advisor.planning.search.options import Option
+from advisor.planning.search.ranking import best_option
 
 
 def options(*points: tuple[float, float]) -> list[Option]:

@@ -232,13 +232,9 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         padded_to=padded_widths(accelerator, stored),
     )
     engines = engine.calibration.engines
-    name = builds_at(
-        engines,
-        row.cell("engine"),
-        row.cell("software_date") or row.cell("measured_date"),
-        generations(accelerator),
-        recurrent=served.scan_layers > 0,
-    )
+    date = row.cell("software_date") or row.cell("measured_date")
+    cards, recurrent = generations(accelerator), served.scan_layers > 0
+    name = builds_at(engines, row.cell("engine"), date, cards, recurrent=recurrent)
     facts = engines.get(name, engine.calibration.serving)
     interface = row.cell("backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)

@@ -87,12 +87,10 @@ def model_traffic(
     """Traffic of one micro-batch: tensor, expert, context and pipeline parallelism. [s]"""
     part = _Part(run, candidates, network, share, tokens)
     layout = candidates.layout
-    expert = np.zeros_like(tokens)
-    if any(op.experts > 1 for op in run.architecture.operators):
-        expert = _nothing_for_one(layout.expert, _expert_traffic(part))
+    routed = any(op.experts > 1 for op in run.architecture.operators)
     return ModelTraffic(
         tensor=_nothing_for_one(layout.tensor, _tensor_traffic(part, software)),
-        expert=expert,
+        expert=_nothing_for_one(layout.expert, _expert_traffic(part) if routed else 0.0 * tokens),
         context=_nothing_for_one(layout.context, _context_traffic(part, software)),
         pipeline=pipeline_traffic(run, candidates, network, share, tokens),
     )
@@ -134,15 +132,13 @@ def _expert_traffic(part: _Part) -> Floats:
     local, inside, inter = exchange_links(
         part.candidates, part.network, layout.expert, layout.tensor
     )
+    # Experts may work in a narrower space; tokens are projected into it first.
+    first, tokens = routed[0], part.tokens * routed[0].in_features / layout.tensor
     exchange = expert_exchange_time_s(
-        # Experts may work in a narrower space; tokens are projected into it first.
-        token_bytes=_exchanged_bytes(part.run, layout)
-        * part.tokens
-        * routed[0].in_features
-        / layout.tensor,
-        active_experts=float(routed[0].active_experts),
-        expert_groups=float(routed[0].expert_groups),
-        active_groups=float(routed[0].active_groups),
+        token_bytes=_exchanged_bytes(part.run, layout) * tokens,
+        active_experts=float(first.active_experts),
+        expert_groups=float(first.expert_groups),
+        active_groups=float(first.active_groups),
         ranks=layout.expert,
         local=local,
         inside_bytes_per_s=inside,
@@ -156,8 +152,7 @@ def _expert_traffic(part: _Part) -> Floats:
 def _context_traffic(part: _Part, software: SoftwareFacts) -> Floats:
     layout, rows = part.layout, [op for op in part.run.architecture.operators if op.heads]
     bandwidth, latency = part.link(layout.context, layout.tensor)
-    # PyTorch's own attention takes keys and values repeated for every query head, and so they go
-    # round (torchtitan, Attention.forward, ``repeat_kv``).
+    # PyTorch's own attention has them repeated for every query head (torchtitan, ``repeat_kv``).
     repeated = software.portable_attention
     elements = sum(
         op.flops_per_token_per_key / 2.0 if repeated else op.cache_elements_per_token for op in rows

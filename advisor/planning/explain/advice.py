@@ -29,25 +29,18 @@ from advisor.nouns.software.quality import loses_little, quality_words
 from advisor.nouns.software.tools import known_tools
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.explain.sentences import (
-    OBJECTIVE_WORDS,
-    cost_text,
-    label,
-    limits_in_reach,
-    too_close,
-)
+from advisor.planning.explain.missed import limits_in_reach
+from advisor.planning.explain.sentences import OBJECTIVE_WORDS, cost_text, label, too_close
 from advisor.planning.results import Advice, Plan, Ranking
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import (
-    RANKED_BY,
-    WORTH_SAYING,
     Option,
-    best_option,
     latency_risk,
     likely_in_time,
     meets_budget,
     within_limits,
 )
+from advisor.planning.search.ranking import RANKED_BY, WORTH_SAYING, best_option
 from advisor.planning.search.systems import System
 
 SPOT: Final = (

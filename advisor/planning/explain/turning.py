@@ -13,7 +13,8 @@ from advisor.nouns.limits import Objective
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import RejectionCode
-from advisor.planning.search.options import RANKED_BY, Option, best_option, in_time, within_limits
+from advisor.planning.search.options import Option, in_time, within_limits
+from advisor.planning.search.ranking import RANKED_BY, best_option
 from advisor.planning.searched import Searched
 
 FACTORS: Final = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)

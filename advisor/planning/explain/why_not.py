@@ -15,13 +15,13 @@ from advisor.planning.explain.sentences import cost_text
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import (
     NEAR_FASTEST,
-    RANKED_BY,
     Option,
     in_time,
     meets_budget,
     meets_tpot,
     within_limits,
 )
+from advisor.planning.search.ranking import RANKED_BY
 
 
 @record

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from math import inf
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.equations.pricing import rent_usd
-from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation import cents
 from advisor.foundation.dates import current_day
 from advisor.foundation.quantities import Evidence, Range, way_to_end
 from advisor.foundation.record import by_identity, record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
-from advisor.nouns.case import Case
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.limits import Constraints
 from advisor.nouns.workload import Serving
 from advisor.planning.balancer import balancer_usd_per_month
-from advisor.planning.search.simple import Indices
 from advisor.planning.search.systems import System, price_usd_per_hour
 from advisor.planning.spot import Interruptions, upper_factor
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
-WORTH = 0.1
-"""Share of the best value's time that its cost, spent once more, has to save."""
 
 
 class Miss(NamedTuple):
@@ -115,21 +109,6 @@ class Option:
         Owned hardware costs no rent, so only its time counts.
         """
         return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
-
-
-RANKING: Final = {
-    Objective.CHEAPEST: ("cost_high_usd", "time_high", "instances"),
-    Objective.FASTEST: ("time_high", "cost_high_usd", "instances"),
-    Objective.BEST_VALUE: ("value", "cost_high_usd", "instances"),
-}
-RANKED_BY: Final[Mapping[Objective, Callable[[Option], tuple[float, float, int]]]] = {
-    objective: attrgetter(*names) for objective, names in RANKING.items()
-}
-"""Sort keys: the objective first, then the other axis, then the fewest machines.
-
-Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An accelerator without
-measurements has a wide range and so has to win clearly.
-"""
 
 
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer, float, float]:
@@ -303,107 +282,3 @@ def latency_risk(option: Option, limits: Constraints) -> float:
 def meets_budget(option: Option, limits: Constraints) -> bool:
     """Return whether an option costs no more than the budget."""
     return limits.budget_usd is None or option.cost_usd <= limits.budget_usd
-
-
-WORTH_SAYING: Final = 0.9
-"""Another precision is mentioned when it improves the objective by a tenth or more."""
-
-
-def worth_advising(case: Case, others: Iterable[Option]) -> Constraints:
-    """Return the limits of what beats all of ``others`` by enough to be mentioned."""
-    limits = case.limits
-    able = within_limits(others, limits)
-    if not able or case.objective is Objective.BEST_VALUE:
-        return limits
-    best = min(able, key=RANKED_BY[case.objective])
-    # What costs no rent is compared by its time.
-    rented = case.objective is Objective.CHEAPEST and best.cost_high_usd > 0
-    name, least = (
-        ("budget_usd", best.cost_high_usd) if rented else ("deadline_hours", best.time_high)
-    )
-    stated = getattr(limits, name)
-    most = WORTH_SAYING * least
-    return limits.changed(**{name: most if stated is None else min(stated, most)})
-
-
-@record
-class Axes:
-    """What ranks options, as columns in their order."""
-
-    system: Floats
-    time: Floats
-    time_high: Floats
-    cost_usd: Floats
-    cost_high_usd: Floats
-    instances: Floats
-
-    @classmethod
-    def of(cls, options: Iterable[Option]) -> Axes:
-        """Return the columns of options."""
-        rows = [*map(attrgetter(*cls.__match_args__), options)]
-        return cls(*np.array(rows, dtype=np.float64).reshape(-1, len(cls.__match_args__)).T)
-
-    @property
-    def value(self) -> Floats:
-        """Of each option, its ``value``."""
-        return self.time_high * np.where(self.cost_usd > 0, self.cost_high_usd, 1.0)
-
-    def frontier(self) -> Indices:
-        """Return the places that no other beats in both cost and time, fastest first."""
-        order = np.lexsort((self.cost_usd, self.time))
-        usd = self.cost_usd[order]
-        return order[usd < np.minimum.accumulate(np.r_[np.inf, usd])[:-1]]
-
-    def best_of_systems(self) -> Indices:
-        """Return the places of the cheapest, the fastest and the best value of each system."""
-        cost, time, value = self.cost_usd, self.time, self.value
-        pairs = (cost, time), (time, cost), (value, cost)
-        return np.concatenate([_least(pair, self.system) for pair in pairs])
-
-    def best(self, objective: Objective, group: Indices) -> Indices:
-        """Return the place of the best of each group, numbered from 0, under an objective.
-
-        The fastest is one that people buy: each further cost of the best value, spent on top of it,
-        saves more than ``WORTH`` of its time. Twice the cost has to save a tenth, eight times the
-        cost seven tenths. The frontier shows what lies beyond.
-        """
-        first, *others = (getattr(self, name) for name in RANKING[objective])
-        if objective is Objective.FASTEST:
-            best = self.best(Objective.BEST_VALUE, group)
-            usd, price = self.cost_high_usd[best], np.zeros(len(best))
-            np.divide(WORTH * self.time_high[best], usd, out=price, where=usd > 0)
-            first = self.time_high + price[group] * self.cost_high_usd
-        return _least((first, *others), group)
-
-
-def _least(keys: Sequence[Floats], group: NDArray[Any]) -> Indices:
-    """Return the place with the least of the first key, then of the next, in each group."""
-    order = np.lexsort((*reversed(keys), group))
-    return order[np.diff(group[order], prepend=-1) > 0]
-
-
-def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
-    """Return the best option under an objective, or None if there is none."""
-    if not options:
-        return None
-    if objective is not Objective.FASTEST:
-        return min(options, key=RANKED_BY[objective])
-    (place,) = Axes.of(options).best(objective, np.zeros(len(options), dtype=np.intp))
-    return options[int(place)]
-
-
-def best_per_accelerator(
-    options: Sequence[Option], systems: Sequence[System]
-) -> dict[Objective, list[Option]]:
-    """Return each accelerator's best option under each objective, best first."""
-    axes, everything = Axes.of(options), np.zeros(len(options), dtype=np.intp)
-    cards = np.array([systems[option.system].accelerator.key for option in options])
-    _, appears, card = np.unique(cards, return_index=True, return_inverse=True)
-    found: dict[Objective, list[Option]] = {}
-    for objective in Objective:
-        first = axes.best(objective, everything)
-        others = axes.best(objective, card)[np.argsort(appears)]
-        others = others[card[others] != card[first]]
-        ranked = sorted((options[place] for place in others), key=RANKED_BY[objective])
-        found[objective] = [*(options[place] for place in first), *ranked]
-    return found

@@ -25,7 +25,8 @@ from advisor.nouns.workload import Pretraining, Training
 from advisor.planning.search.bound import within_reach
 from advisor.planning.search.found import SearchResult, keep_least
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import Miss, Option, Price, priced_options, worth_advising
+from advisor.planning.search.options import Miss, Option, Price, priced_options
+from advisor.planning.search.ranking import worth_advising
 from advisor.planning.search.systems import System
 from advisor.planning.search.training import search_training, with_range
 from advisor.planning.spot import interruptions_of
