@@ -240,9 +240,6 @@ class HardwareArrays(Columns):
     attention_half_keys: Floats
     attention_portable: Floats
     """Rate of FlashAttention-2 over the rate of the kernels above."""
-    attention_fp8_forward: Floats
-    attention_fp8_backward: Floats
-    """Rates of attention in FP8 over those in 16 bits."""
     attention_scan: Floats
     portable_products: Floats
     """Rate of products by the instructions of the generation before, over those of the card."""

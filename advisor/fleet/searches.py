@@ -139,9 +139,10 @@ class Searches:
                 if rents:
                     systems += find_systems(self.catalog, case.limits, training=training)
                 asked = ResolvedCase(case, architecture, self.calibration)
-                then = () if also is None else self._rules_of(asked, also)[:1]
+                then = () if also is None else self._rules_of(asked, also, workload)[:1]
                 self._asked = _Asked(alike, asked, systems, Tried(then))
-            self._found[key] = self._asked.options(self._rules_of(self._asked.asked, way), way)
+            rules = self._rules_of(self._asked.asked, way, workload)
+            self._found[key] = self._asked.options(rules, way)
         options, searched = self._found[key]
         return in_time(options, limits), searched
 
@@ -158,12 +159,18 @@ class Searches:
             return None
         return concurrency * pace / serving.output_tokens
 
-    def _rules_of(self, asked: ResolvedCase, way: ServedWay) -> tuple[ToolRules, ...]:
+    def _rules_of(
+        self, asked: ResolvedCase, way: ServedWay, workload: FleetWorkload
+    ) -> tuple[ToolRules, ...]:
         """Return what a case asks of its software: the same whatever its load and its lengths.
 
-        First without weights that a plan takes only where nothing larger fits on any system.
+        First without weights that a plan takes only where nothing larger fits on any system. A
+        replica for a few of a service's many users runs what serves many.
         """
-        case = asked.case
+        case, whole = asked.case, workload.case.workload
+        if isinstance(whole, Serving) and isinstance(case.workload, Serving):
+            load = case.workload.changed(concurrency=whole.concurrency)
+            case = case.changed(workload=load)
         work = {"concurrency", "input_tokens", "output_tokens"}
         few = isinstance(case.workload, Serving) and for_few(case.workload)
         limits = {"deadline_hours", "max_tpot_ms", "max_ttft_ms"}

@@ -84,12 +84,6 @@ class _Training(Sized, Operated):
     attention: AttentionKernel = asked(
         "kernel of attention", metavar="KERNEL", default=AttentionKernel.FLASH
     )
-    attention_format: Literal["fp8"] | None = asked(
-        "format of the products of attention, where cuDNN has kernels for it (Transformer Engine "
-        "on Hopper and data-centre Blackwell); 16 bits",
-        metavar="FORMAT",
-    )
-    """Format of the products of attention in Megatron-class software; None: 16 bits."""
     software: Annotated[SoftwareName | None, TRAINED_BY] = None
     """A training tool, or a stack for any tool that it estimates. None takes the usual tool of card
     and task."""

@@ -169,19 +169,12 @@ def of_cells(
 
 
 def tabled_cells(
-    console: Console,
-    title: str,
-    cells: Iterable[Mapping[str, str]],
-    *,
-    only: Sequence[str] = (),
-    right: Sequence[int] = (),
+    console: Console, title: str, cells: Iterable[Mapping[str, str]], *, right: Sequence[int] = ()
 ) -> None:
     """Print such a table under its title, if it has one; nothing without rows."""
     rows = list(cells)
-    if rows and title:
-        heading(console, title)
-    if rows:
-        console.print(of_cells(rows, only=only, right=right))
+    columns = [*rows[0]] if rows else []
+    tabled(console, title, columns, [[*row.values()] for row in rows], right=right)
 
 
 def references(console: Console, keys: Iterable[str]) -> None:

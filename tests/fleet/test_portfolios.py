@@ -174,6 +174,7 @@ def test_eight_bits_that_save_little_are_not_taken() -> None:
     [
         ("llama-3.1-8b", {"requests_per_s": 10}),
         ("llama-3.3-70b", {"concurrency": 200}),
+        ("llama-3.3-70b", {"concurrency": 4}),
         ("qwen3-30b-a3b", {"concurrency": 16}),
         ("gpt-oss-120b", {"concurrency": 50}),
         ("qwen3-32b", {"concurrency": 1}),
@@ -189,6 +190,9 @@ def test_a_single_question_buys_the_machines_that_rent_or_buy_names(
     plan = plan_fleet({**row, "means": {"rent": False}}, alternatives=False)
 
     assert {item.key.partition("/")[2] for item in plan.purchases} == {owned.accelerator}
+    # Two cards with half of the users each would run llama.cpp in fewer bits: not what was asked.
+    [weights] = {item.detail.split()[-1] for item in plan.assignments}
+    assert any(f"weights in {weights}" in text.lower() for text in owned.assumptions)
     cards = {item.key: item.cards for item in plan.fleet}
     assert sum(item.count * cards[item.key] for item in plan.purchases) == owned.count
     assert plan.total_usd == pytest.approx(owned.own.total_usd.expected, rel=0.02)

@@ -53,7 +53,6 @@ class KernelFits(Noun):
     backward_share: float
     flash_2_flops_per_s: dict[str, float]
     portable: tuple[str, ...]
-    fp8_attention: dict[str, dict[str, float]]
     scan_share: float
     overheads: dict[str, tuple[float, ...]]
 

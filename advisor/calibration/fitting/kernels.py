@@ -158,15 +158,12 @@ def _fit_attention(
         outside.append(errors(times, unseen.measured_s))
     overhead_s, forward, half_keys = found.values.values()
     backward = rounded(fits.backward_share * forward)
-    told = fits.fp8_attention
-    narrow = next((told[card] for card in accelerators if card in told), {})
     return AttentionEfficiency(
         overhead_s=overhead_s,
         forward=forward,
         backward=backward,
         half_keys=half_keys,
         portable=_flash_2(set(accelerators) & set(fits.portable), cards, forward, backward),
-        **narrow,
         scan=rounded(fits.scan_share * _flash_2(accelerators, cards, forward, backward), 3),
         cache_bandwidth=_cache_bandwidth(decodes.of(accelerators), cards),
         fit=quality(found.errors, np.concatenate(outside), fit=found.fit),

@@ -45,11 +45,6 @@ def attention_passes(
             rate = rate * hardware.attention_portable
         if run.attention is AttentionKernel.FLASH_1:
             rate = kernel_facts().first_flash * hardware.attention_portable
-        ahead, back = hardware.attention_forward, hardware.attention_backward
-        if run.attention_format and not software.portable_attention and not run.stack.eager:
-            # PyTorch's own kernels multiply in 16 bits.
-            ahead = ahead * hardware.attention_fp8_forward
-            back = back * hardware.attention_fp8_backward
 
         def timed(efficiency: Floats, passes: float, kernels: int) -> Floats:
             found = attention_time_s(
@@ -62,8 +57,8 @@ def attention_passes(
             )
             return np.asarray(found)
 
-        forward = timed(ahead, 1.0, 1)
-        return forward, timed(back, FLASH_BACKWARD_FLOPS, 2)
+        forward = timed(hardware.attention_forward, 1.0, 1)
+        return forward, timed(hardware.attention_backward, FLASH_BACKWARD_FLOPS, 2)
     keys = run.sequence_length if op.keys is None else op.keys
     square = tokens * keys / layout.tensor
     products = (

@@ -10,10 +10,7 @@ from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.software.kernels import KernelEfficiency, MatmulEfficiency
 
 CURVE: Final = ("overhead_s", "compute", "bandwidth", "half_tiles", "half_depth")
-ATTENTION: Final = (
-    *("overhead_s", "forward", "backward", "half_keys", "portable", "scan"),
-    *("fp8_forward", "fp8_backward"),
-)
+ATTENTION: Final = ("overhead_s", "forward", "backward", "half_keys", "portable", "scan")
 KINDS: Final = ("", "prompt_", "norm_", "routed_", "scan_", "beam_")
 LAUNCHES: Final = (
     *(f"{kind}layer_overhead_s" for kind in KINDS),

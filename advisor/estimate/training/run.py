@@ -63,8 +63,6 @@ class TrainingRun:
     attention: AttentionKernel
     software: str
     """Name of the stack."""
-    attention_format: str | None = None
-    """Format of the products of attention; None: 16 bits."""
     method: FineTuningMethod | None = None
     """None for pretraining."""
     lora_rank: int = 0
@@ -221,7 +219,6 @@ def resolve_training(
         recipe=recipe,
         optimizer=optimizer,
         attention=workload.attention,
-        attention_format=workload.attention_format,
         software=software.name,
         method=method,
         lora_rank=tuned.lora_rank if tuned else 0,

@@ -110,7 +110,6 @@ def _workload(setup: Setup, tool: Tool, layout: ParallelLayout, precision: str) 
         "global_batch": batch,
         "software": tool.stack(setup),
         "reduce_format": None,
-        "attention_format": None,
     }
     if tokens:
         changes["sequence_length"] = run.sequence_length
@@ -137,8 +136,6 @@ def _changes(
         yield f"Keeps {kept} in the host's memory."
     if precision != plan.precision:
         yield f"Uses precision {precision} instead of {plan.precision}."
-    if new.attention_format != run.attention_format:
-        yield "Attention multiplies in 16 bits: its format is not among the program's options."
     if new.optimizer is not run.optimizer:
         yield f"Uses optimizer {new.optimizer.value}."
     if new.stack.name != run.stack.name:

@@ -131,9 +131,6 @@ class AttentionEfficiency(Noun):
     """Keys per query at which the rate is half of its limit."""
     portable: Fraction = 1.0
     """Rate of FlashAttention-2 relative to the measured kernels written for the generation."""
-    fp8_forward: Positive = 1.0
-    fp8_backward: Positive = 1.0
-    """Rates of kernels that multiply in FP8 over those in 16 bits; 1 where there are none."""
     scan: Fraction = 0.15
     """Rate of chunked recurrences relative to ``forward``."""
     cache_bandwidth: Fraction | None = None
