@@ -19,7 +19,7 @@ TITLES = {
     "upkeep": "Place, staff and idle power of machines",
     "power": "Power of work",
     "rent": "Rents on demand and spot",
-    "away": "Keeping a second place: services that rent beside machines that are there",
+    "away": "Keeping a second place, for services that rent although machines are there",
 }
 
 

@@ -79,8 +79,8 @@ def answer(
     text += _spares(account) + _latencies(portfolio, account)
     if account.caution_usd > WORTH_TELLING * account.total_usd:
         text += (
-            " Rents of cards without published runs count with the slow end of their range: "
-            f"{money(account.total_usd - account.caution_usd)} is expected in all."
+            " Rented cards without published runs count at the slow end of their range; "
+            f"{money(account.total_usd - account.caution_usd)} in all is expected."
         )
     text += _platforms(account.total_usd, others, chosen)
     text += _other_ways(account.total_usd, others)

@@ -67,7 +67,7 @@ def price_age(estimate: Estimate) -> str:
     if age is None or estimate.cost.rent_usd is None:
         return ""
     day = "today's" if age == 0 else f"{count(age)} day{'s' * (age > 1)} old"
-    more = f": today up to {percent(factor - 1)} more" if factor > WORTH_TELLING else ""
+    more = f"; it may be up to {percent(factor - 1)} higher today" if factor > WORTH_TELLING else ""
     return f" Its price is {day}{more}."
 
 

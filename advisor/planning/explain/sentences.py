@@ -53,7 +53,7 @@ BOUND_WORDS = {
 
 NOTED: Final = 1.1
 """Hours of a whole run over those of its steps in a benchmark, from which a plan names both."""
-UNPROVEN: Final = "No published run on this card is behind these times."
+UNPROVEN: Final = "No published run on this card supports these times."
 
 
 def label(option: Option, system: System) -> str:
