@@ -65,12 +65,7 @@ def pretrain(
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
-    "workload": {
-        "kind": "fine_tuning",
-        "method": "lora",
-        "tokens": 50e6,
-        "sequence_length": 4096,
-    },
+    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6, "sequence_length": 4096},
     "limits": {"deadline_hours": 24},
     "objective": "cheapest",
 }
@@ -82,11 +77,6 @@ PRETRAIN: dict[str, Any] = {
 }
 SERVE: dict[str, Any] = {
     "model": {"preset": "llama-3.1-70b"},
-    "workload": {
-        "kind": "serving",
-        "input_tokens": 1024,
-        "output_tokens": 256,
-        "concurrency": 32,
-    },
+    "workload": {"kind": "serving", "input_tokens": 1024, "output_tokens": 256, "concurrency": 32},
 }
 CASES: dict[str, dict[str, Any]] = {"lora": LORA, "pretrain": PRETRAIN, "serve": SERVE}

@@ -41,7 +41,7 @@ def config_file(number: int, labels: int = 22_000) -> bytes:
 def ask(case: dict[str, object]) -> None:
     """Ask as the page does."""
     checked = api.load_case(case)
-    kept(lambda: api.recommend(checked), "recommend", checked.to_json(indent=None))
+    kept(lambda: api.recommend(checked, brief=True), "brief", checked.to_json(indent=None))
 
 
 def main(uploads: int, questions: int) -> None:

@@ -79,10 +79,7 @@ def test_the_entries_that_it_shows_are_those_of_the_data() -> None:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_that_it_shows_run(
-    line: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "runs.csv").write_text(blocks("csv")[1], encoding="utf-8")
     monkeypatch.chdir(tmp_path)

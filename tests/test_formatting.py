@@ -140,11 +140,7 @@ def test_two_sizes_look_equal_only_if_they_are(needed: int, usable: int) -> None
     assert (first == second) == (needed == usable)
 
 
-@given(
-    st.floats(1e-6, 1e6),
-    st.floats(1.0, 10.0),
-    st.floats(1.0, 10.0),
-)
+@given(st.floats(1e-6, 1e6), st.floats(1.0, 10.0), st.floats(1.0, 10.0))
 def test_printed_bounds_contain_the_range(low: float, first: float, second: float) -> None:
     value = between(low, low * first, low * first * second)
     text = fmt.rate(value, "tokens/s", with_range=True)

@@ -14,15 +14,7 @@ import pytest
 
 GROUND = {"errors", "foundation"}
 BASE = GROUND | {"architecture", "nouns"}
-ENGINE = BASE | {
-    "calibration",
-    "catalog",
-    "equations",
-    "estimate",
-    "fleet",
-    "owning",
-    "planning",
-}
+ENGINE = BASE | {"calibration", "catalog", "equations", "estimate", "fleet", "owning", "planning"}
 FACADE = {"__init__", "api"}
 
 # From a room to the rooms that it may import, itself aside.

@@ -209,10 +209,7 @@ def with_memory(estimate: Estimate, low: float, expected: float, high: float) ->
             (24, 29, 44.1),
             "Fits: needs 29.0 GiB (24.0–44.1) of 44.4 GiB usable on each accelerator.",
         ),
-        (
-            (35, 40, 49),
-            "May not fit: needs 40 GiB (35–49), 44 GiB usable on each accelerator.",
-        ),
+        ((35, 40, 49), "May not fit: needs 40 GiB (35–49), 44 GiB usable on each accelerator."),
         (
             (45, 50, 57),
             (
@@ -373,9 +370,7 @@ def test_an_abbreviation_keeps_its_capitals_inside_a_sentence() -> None:
     assert "cUDA" not in text
 
 
-def test_a_summary_of_fits_tells_what_a_raised_limit_gives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_summary_of_fits_tells_what_a_raised_limit_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.planning.fits.request.short_list", lambda: ["qwen3-235b-a22b"])
 
     def summary(card: str) -> str:

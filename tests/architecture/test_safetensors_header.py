@@ -17,8 +17,7 @@ from tests.weights import safetensors, write_safetensors
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"),
-    [("F32", 4 * 33_000), ("BF16", 66_000), ("F8_E4M3", 33_000), ("F4", 16_500)],
+    ("kind", "size"), [("F32", 4 * 33_000), ("BF16", 66_000), ("F8_E4M3", 33_000), ("F4", 16_500)]
 )
 def test_tables_are_exact(tmp_path: Path, kind: str, size: int) -> None:
     header = safetensors({"a": (100, 320), "b": (1000,), "empty": (0, 7)}, kind)

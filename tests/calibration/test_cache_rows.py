@@ -90,11 +90,7 @@ def test_a_log_that_tells_tokens_is_scored_on_them_too(engine: Engine) -> None:
 def test_the_interval_reaches_the_farthest_of_few_logs(engine: Engine) -> None:
     # Of 16 groups, the 15.3th and more is the last: RTX 3090, vLLM V1, 1.5 GiB of graphs.
     farthest = read_log(
-        log(
-            engine_version="vLLM V1",
-            accelerator="rtx-3090",
-            gpu_memory_utilization="0.9",
-        ),
+        log(engine_version="vLLM V1", accelerator="rtx-3090", gpu_memory_utilization="0.9"),
         engine,
         "kv_cache_gib",
     )

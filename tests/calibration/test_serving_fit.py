@@ -55,10 +55,7 @@ def test_constants_behind_generated_times_come_back(engine):
     facts = with_values(calibration.serving, truth)
     times = iter(predicted_s(packs, calibration, [facts])[0].tolist())
     known = tuple(
-        replace(
-            pack,
-            readings=tuple(replace(one, measured_s=next(times)) for one in pack.readings),
-        )
+        replace(pack, readings=tuple(replace(one, measured_s=next(times)) for one in pack.readings))
         for pack in packs
     )
 
@@ -104,8 +101,7 @@ def test_constants_that_stand_in_the_file_are_found_by_name(engine):
 
 def test_what_an_engine_leaves_out_is_as_in_serving():
     joined = joined_engines(
-        {"step_overhead_s": 1.0, "layer_overhead_s": 2.0},
-        {"fast": {"step_overhead_s": 0.5}},
+        {"step_overhead_s": 1.0, "layer_overhead_s": 2.0}, {"fast": {"step_overhead_s": 0.5}}
     )
 
     assert joined == {"fast": {"step_overhead_s": 0.5, "layer_overhead_s": 2.0, "backends": {}}}

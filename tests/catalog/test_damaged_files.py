@@ -3,6 +3,7 @@
 import csv
 import functools
 import io
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -591,7 +592,7 @@ def test_a_number_that_no_machine_has_is_refused(
     damaged: Callable[..., object], name: str, column: str
 ) -> None:
     def changed(content: bytes, value: str) -> bytes:
-        rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
+        rows = list(itertools.islice(csv.reader(io.StringIO(content.decode(), newline="")), 9))
         rows[1][rows[0].index(column)] = value
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(rows)

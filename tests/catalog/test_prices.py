@@ -90,11 +90,7 @@ def test_a_firm_price_within_the_range_of_a_lowest_one_wins() -> None:
         ("h100-sxm", "estimate of 2026-06", False),
     ],
 )
-def test_a_price_to_buy_says_its_kind_and_date(
-    key: str,
-    words: str,
-    launch: bool,
-) -> None:
+def test_a_price_to_buy_says_its_kind_and_date(key: str, words: str, launch: bool) -> None:
     card = CATALOG.accelerator(key)
     today = date(2026, 11, 21)
     assert (card.price_words(today=today), card.at_launch_price(today=today)) == (words, launch)

@@ -190,10 +190,7 @@ def test_the_page_gives_the_answer_of_python(app_url: str, page: Page) -> None:
 def figures(estimate: Any) -> list[str]:
     """The numbers that a plan card must show, as Python formats them."""
     if estimate.time is not None:
-        return [
-            duration(estimate.time.run_hours.scaled(HOUR_S)),
-            money(estimate.cost.rent_usd),
-        ]
+        return [duration(estimate.time.run_hours.scaled(HOUR_S)), money(estimate.cost.rent_usd)]
     return [milliseconds(estimate.serving.tpot_ms.scaled(MILLISECOND))]
 
 

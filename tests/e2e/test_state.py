@@ -198,10 +198,7 @@ def test_quick_presses_of_back_leave_boxes_and_address_together(page: Page, app_
     twice = shows(page, both)
 
     # A browser may drop the first of two presses that it gets at once, so they are one jump.
-    for jump in (
-        "history.go({0}2)",
-        "history.go({0}1); setTimeout(() => history.go({0}1), 200)",
-    ):
+    for jump in ("history.go({0}2)", "history.go({0}1); setTimeout(() => history.go({0}1), 200)"):
         page.evaluate(f"() => {{ {jump.format('-')}; }}")
         shows(page, {}, at_first)
         page.evaluate(f"() => {{ {jump.format('')}; }}")

@@ -75,10 +75,7 @@ def test_fifty_users_and_how_old_the_price_is(page: Page, app_url: str) -> None:
     best = advisor.recommend(
         {
             "model": {"preset": "llama-3.1-8b"},
-            "workload": {
-                "kind": "serving",
-                "concurrency": 50,
-            },
+            "workload": {"kind": "serving", "concurrency": 50},
             "limits": {"max_tpot_ms": 50},
         }
     )

@@ -84,11 +84,7 @@ def test_time_is_billed_in_whole_steps(
     hours: float, step: float, minimum: float, billed: float
 ) -> None:
     found = rent_usd(
-        hours=hours,
-        instances=1.0,
-        usd_per_hour=1.0,
-        billing_step_hours=step,
-        minimum_hours=minimum,
+        hours=hours, instances=1.0, usd_per_hour=1.0, billing_step_hours=step, minimum_hours=minimum
     )
     assert found == pytest.approx(billed)
 

@@ -69,10 +69,7 @@ def per_layer(
 ) -> SavedBytes:
     run = resolve_training(
         Pretraining(
-            tokens=1e9,
-            sequence_length=1024,
-            software=stack,
-            attention=AttentionKernel(attention),
+            tokens=1e9, sequence_length=1024, software=stack, attention=AttentionKernel(attention)
         ),
         model,
         RECIPES[recipe],

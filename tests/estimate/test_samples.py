@@ -102,9 +102,7 @@ CNN = network(STEM, RELU, HEAD)
 
 
 def run(
-    fields: dict[str, object] | None = None,
-    recipe: str = "fp32",
-    model: ModelArchitecture = CNN,
+    fields: dict[str, object] | None = None, recipe: str = "fp32", model: ModelArchitecture = CNN
 ) -> TrainingRun:
     workload = Pretraining.model_validate({"optimizer": "sgd_momentum", **(fields or {})})
     return resolve_training(workload, model, recipe_named(recipe))

@@ -61,8 +61,7 @@ def test_one_request_reads_all_weights_for_each_token() -> None:
     # A card without limit on arithmetic: 2 bytes for each parameter but the embedding, and the
     # cache at its mean length of 1,050 tokens.
     times = ideal(
-        Serving(input_tokens=1000, output_tokens=100, concurrency=1),
-        accelerator=card(peak=1e21),
+        Serving(input_tokens=1000, output_tokens=100, concurrency=1), accelerator=card(peak=1e21)
     )
     expected = (2 * (BLOCKS_8B + HEAD_8B) + 1050 * CACHE_8B) / 1e12
     assert times.tpot_s[0] == pytest.approx(expected, rel=1e-3)
@@ -72,8 +71,7 @@ def test_prompt_of_one_request_is_its_arithmetic() -> None:
     # A card without limit on bandwidth: 2 FLOPs per parameter and token, the causal half of
     # attention (4 x 32 layers x 4096 for each pair), and one row of the head.
     times = ideal(
-        Serving(input_tokens=4096, output_tokens=2, concurrency=1),
-        accelerator=card(bandwidth=1e19),
+        Serving(input_tokens=4096, output_tokens=2, concurrency=1), accelerator=card(bandwidth=1e19)
     )
     flops = 2 * 4096 * BLOCKS_8B + 4 * 32 * 4096 * 4096 * 2048 + 2 * HEAD_8B
     assert times.ttft_s[0] == pytest.approx(flops / 1e15, rel=1e-4)

@@ -24,19 +24,7 @@ STUBS = (
     *("tritonserver", "whisper-quantize", "whisper-server"),
     *("infinity_emb", "llama-server", "ollama", "text-embeddings-router", "trtllm-serve"),
 )
-REAL = (
-    "bash",
-    "cat",
-    "find",
-    "head",
-    "mkdir",
-    "sed",
-    "seq",
-    "sleep",
-    "sort",
-    "tail",
-    "touch",
-)
+REAL = ("bash", "cat", "find", "head", "mkdir", "sed", "seq", "sleep", "sort", "tail", "touch")
 """What the scripts use, and what the hostile names would like to."""
 NOTE = """#!{sh}
 name="${{0##*/}}"

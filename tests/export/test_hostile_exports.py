@@ -240,9 +240,16 @@ def check_report(text: str, to: str, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_name_is_refused_or_harmless(door: str, name: str, stubs: Stubs, tmp_path: Path) -> None:
+    # Every second name is served, the others train: each format quotes half of the names, by the
+    # functions that the other half goes through, too.
+    place = [*NAMES.values()].index(name)
+    work, case = (("serve", SERVE), ("train", TRAIN))[place % 2 if door == "config" else 0]
     try:
         model = DOORS[door](name, tmp_path)
-        serving = advisor.estimate({"model": model, **SERVE})
+        if door == "link" and model == in_config(name, tmp_path):
+            return  # from here on it is the other door's model
+        case = {"model": model, **case}
+        answer = advisor.estimate(case)
     except InputError as error:
         one_sentence(str(error))
         assert name not in HARMLESS_WHEN_QUOTED.values()
@@ -251,19 +258,12 @@ def test_a_name_is_refused_or_harmless(door: str, name: str, stubs: Stubs, tmp_p
         assert door in {"gguf", "file name"}  # neither format nor file system holds it
         return
     assert name not in {*REFUSED.values(), *DISPLAYED_ONLY_BY_PATHS.values()}
-    assert serving.model.isprintable()
-    if door == "link":  # from here on it is the other door's model
-        assert model == in_config(name, tmp_path)
-        return
-    if door != "config":  # behind the doors all names take one way
-        check_exports({"model": model, **SERVE}, serving, stubs, BEHIND_DOORS, "org/name")
-        return
-    # Model and checkpoint in one file, both hostile. Every second name is served, the others train:
-    # each format quotes half of the names, by the functions that the other half goes through, too.
-    work, case = (("serve", SERVE), ("train", TRAIN))[[*NAMES.values()].index(name) % 2]
-    case = {"model": model, **case}
-    answer = serving if work == "serve" else advisor.estimate(case)
-    check_exports(case, answer, stubs, LAUNCHES[work], name)
+    assert door != "link"
+    assert answer.model.isprintable()
+    if door == "config":  # model and checkpoint in one file, both hostile
+        check_exports(case, answer, stubs, LAUNCHES[work], name)
+    else:  # behind the doors all names take one way
+        check_exports(case, answer, stubs, (BEHIND_DOORS[place % 2],), "org/name")
 
 
 def check_exports(
@@ -294,11 +294,19 @@ UNLIKE_MODELS = {**REFUSED, **DISPLAYED_ONLY_BY_PATHS}
 """The others are tried as a model's name and its checkpoint at once."""
 
 
+@pytest.fixture(scope="module")
+def answers() -> dict[str, tuple[dict[str, Any], advisor.Estimate]]:
+    """A case of each work under a harmless name, and its answer."""
+    model: dict[str, Any] = {"model": {"config": CONFIG}}
+    cases = {"train": model | TRAIN, "serve": model | SERVE}
+    return {work: (case, advisor.estimate(case)) for work, case in cases.items()}
+
+
 @pytest.mark.parametrize("name", UNLIKE_MODELS.values(), ids=UNLIKE_MODELS)
-def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
-    for work, case in (("train", TRAIN), ("serve", SERVE)):
-        full = {"model": {"config": CONFIG}, **case}
-        answer = advisor.estimate(full)
+def test_a_checkpoint_is_refused_or_one_word(
+    name: str, stubs: Stubs, answers: dict[str, tuple[dict[str, Any], advisor.Estimate]]
+) -> None:
+    for work, (full, answer) in answers.items():
         for to in LAUNCHES[work]:
             try:
                 text = advisor.export(full, to, answer=answer, checkpoint=name).content
@@ -312,12 +320,12 @@ def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
 
 @pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)
 def test_the_check_of_a_machine_leaves_nothing(name: str, stubs: Stubs) -> None:
-    for case in (TRAIN, SERVE):
-        full = {"model": {"config": {**CONFIG, "_name_or_path": name}}, **case}
-        text = advisor.export(full, "check-script").content
-        ran = stubs.run(text, ends_with=1)  # the stubs print no versions
-        assert not ran.files
-        assert {call[0] for call in ran.calls} <= {"python", "python3"}
+    case = (TRAIN, SERVE)[[*NAMES.values()].index(name) % 2]
+    full = {"model": {"config": {**CONFIG, "_name_or_path": name}}, **case}
+    text = advisor.export(full, "check-script").content
+    ran = stubs.run(text, ends_with=1)  # the stubs print no versions
+    assert not ran.files
+    assert {call[0] for call in ran.calls} <= {"python", "python3"}
 
 
 @pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)
@@ -387,11 +395,12 @@ def test_no_cell_is_computed() -> None:
         assert not cell.lstrip().startswith(tuple("=+-@\uff1d\uff0b\uff0d\uff20"))
 
 
-def test_images_and_packages_stand_at_a_version() -> None:
-    for work, case in (("train", TRAIN), ("serve", SERVE)):
+def test_images_and_packages_stand_at_a_version(
+    answers: dict[str, tuple[dict[str, Any], advisor.Estimate]],
+) -> None:
+    for work, (full, answer) in answers.items():
         for to in LAUNCHES[work]:
-            full = {"model": {"config": CONFIG}, **case}
-            text = advisor.export(full, to, checkpoint="org/name").content
+            text = advisor.export(full, to, answer=answer, checkpoint="org/name").content
             assert "latest" not in text
             for line in re.findall(r"pip install (.*)", text):
                 assert all(PINNED.fullmatch(word) for word in shlex.split(line))

@@ -76,10 +76,7 @@ def command(text: str, start: str) -> str:
 
 @pytest.mark.parametrize(
     ("case", "to", "start", "programs"),
-    [
-        (SERVE, "vllm", "vllm", ("vllm",)),
-        (SERVE, "kubernetes", "vllm", ("vllm",)),
-    ],
+    [(SERVE, "vllm", "vllm", ("vllm",)), (SERVE, "kubernetes", "vllm", ("vllm",))],
 )
 def test_every_option_is_documented(
     case: dict[str, Any], to: str, start: str, programs: tuple[str, ...]
@@ -153,8 +150,7 @@ def test_megatron_has_the_published_shape_and_the_degrees_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "to"),
-    [(LORA, "torchrun"), (FULL, "slurm"), (PRETRAIN, "torchrun"), (SERVE, "vllm")],
+    ("case", "to"), [(LORA, "torchrun"), (FULL, "slurm"), (PRETRAIN, "torchrun"), (SERVE, "vllm")]
 )
 def test_scripts_are_valid_shell(case: dict[str, Any], to: str, tmp_path: Path) -> None:
     script = tmp_path / "script.sh"

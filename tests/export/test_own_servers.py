@@ -310,7 +310,7 @@ def test_whisper_cpp_fetches_and_packs_published_weights(tmp_path: Path) -> None
     published = "https://huggingface.co/ggerganov/whisper.cpp/resolve/main/"
     assert fetch[-1] == f"{published}ggml-large-v3-turbo.bin"
     assert pack == [
-        *("whisper-quantize", "ggml-large-v3-turbo.bin", "ggml-large-v3-turbo-q8_0.bin", "q8_0"),
+        *("whisper-quantize", "ggml-large-v3-turbo.bin", "ggml-large-v3-turbo-q8_0.bin", "q8_0")
     ]
     assert paired(start)["-m"] == "ggml-large-v3-turbo-q8_0.bin"
 

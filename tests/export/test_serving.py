@@ -290,12 +290,7 @@ def test_copies_of_a_mixture_that_share_no_experts_stay_apart(stubs: Stubs) -> N
     assert [server.options["--data-parallel-size"] for server in found] == ["1"] * 4
     assert [
         server.options["--port"] for server in sorted(found, key=lambda s: s.options["--port"])
-    ] == [
-        "8000",
-        "8001",
-        "8002",
-        "8003",
-    ]
+    ] == ["8000", "8001", "8002", "8003"]
 
 
 def test_nf4_is_made_by_the_plugin_that_holds_bitsandbytes(stubs: Stubs) -> None:
@@ -894,10 +889,7 @@ def test_windows_of_sound_are_encoded_in_batches_that_fit() -> None:
     assert "--batch 16 " in advisor.export(case, "faster-whisper").content
 
 
-QWEN_32B = {
-    "model": {"preset": "qwen3-32b"},
-    "workload": {"kind": "serving", "concurrency": 8},
-}
+QWEN_32B = {"model": {"preset": "qwen3-32b"}, "workload": {"kind": "serving", "concurrency": 8}}
 
 
 def test_two_cards_serve_in_8_bits_behind_every_door() -> None:

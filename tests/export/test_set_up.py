@@ -151,8 +151,7 @@ def test_the_checklist_goes_from_the_system_to_the_run_and_its_watch(case: dict[
 
 
 @pytest.mark.parametrize(
-    ("card", "driver", "cuda"),
-    [("rtx-4090", "580", "13.2"), ("v100-sxm2-32gb", "525", "12.6")],
+    ("card", "driver", "cuda"), [("rtx-4090", "580", "13.2"), ("v100-sxm2-32gb", "525", "12.6")]
 )
 def test_the_driver_runs_the_cuda_that_pip_brings(card: str, driver: str, cuda: str) -> None:
     """The wheel torch 2.15.0 wants cuda-toolkit 13.2.2. CUDA 13 needs driver 580, CUDA 12 525."""

@@ -3,11 +3,18 @@
 ``tool_options.yaml`` lists, for each program, the options that exports write, with the values that
 its own source allows. It was extracted from the source of the named release: names and ``choices``
 of argument parsers, fields and ``Literal`` types of configuration classes, members of enumerations.
+
+The parsers of TRL, Accelerate and DeepSpeed take the files, too. They need PyTorch, so a plain
+development environment skips them. ``.ci/run`` installs the tools at the versions of
+``data/launch_versions.yaml``; a processor is enough.
 """
 
+import importlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +25,22 @@ import advisor
 from advisor.errors import InputError
 from advisor.export.versions import version_of
 from tests.cases import pretrain
-from tests.export.reading import PROGRAMS, read
+from tests.conftest import missing
+from tests.export.reading import PROGRAMS, Started, read
 from tests.export.test_training_exports import placed, tuned
 
+pytestmark = pytest.mark.slow
 LISTS: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parent / "tool_options.yaml").read_text(encoding="utf-8")
 )
 TORCHRUN = {"nnodes", "nproc-per-node", "standalone", "node-rank", "master-addr", "master-port"}
 INSTRUCT = "meta-llama/Llama-3.1-8B-Instruct"
 H100 = {"accelerator": "h100-sxm"}
+REQUIRED_BY = "GPU_ADVISOR_REQUIRE_TORCH"
+SCRIPTS = {"trl sft": "trl.scripts.sft", "trl dpo": "trl.scripts.dpo"}
+OF_TRL, OF_DEEPSPEED, OF_ACCELERATE = 15, 2, 4
+"""Files that each tool reads, so that none gets lost."""
+STARTER = {*TORCHRUN, "config_file", "num_processes", "num_machines", "machine_rank"}
 
 
 def further() -> dict[str, tuple[str, dict[str, Any]]]:
@@ -47,14 +61,8 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
     cases: dict[str, tuple[str, dict[str, Any]]] = {
         "experts": ("torchrun", moe),
         "full sharding": ("torchrun", {**moe, "layout": fsdp}),
-        "GPT-2": (
-            "torchrun",
-            pretrain("gpt2", tokens=1e9, hardware=eight),
-        ),
-        "fp8": (
-            "torchrun",
-            pretrain("llama-3.1-8b", tokens=1e9, precision="fp8", hardware=eight),
-        ),
+        "GPT-2": ("torchrun", pretrain("gpt2", tokens=1e9, hardware=eight)),
+        "fp8": ("torchrun", pretrain("llama-3.1-8b", tokens=1e9, precision="fp8", hardware=eight)),
         "FSDP of 16 bits": (
             "torchrun",
             {
@@ -161,6 +169,15 @@ def program_of(text: str, to: str) -> str:
     return next(name for part, name in names.items() if part in words)
 
 
+@cache
+def written(name: str) -> tuple[str, str]:
+    """Return the file of a case, and the program that it is for."""
+    to, case = CASES[name]
+    checkpoint = INSTRUCT if name.startswith(("instruct", "pairs")) else None
+    text = advisor.export(case, to, checkpoint=checkpoint).content
+    return text, program_of(text, to)
+
+
 def used(text: str, to: str) -> Iterator[tuple[str, Any]]:
     """Yield each option of a file with its value; parts of a part as ``part.option``."""
     if to in ("axolotl", "llama-factory", "torchtune", "accelerate", "mlx-lm"):
@@ -198,11 +215,9 @@ def flat(content: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_option_and_value_is_of_the_release(name: str) -> None:
-    to, case = CASES[name]
-    checkpoint = INSTRUCT if name.startswith(("instruct", "pairs")) else None
-    text = advisor.export(case, to, checkpoint=checkpoint).content
-    options = LISTS[program_of(text, to)]["options"]
-    found = list(used(text, to))
+    text, program = written(name)
+    options = LISTS[program]["options"]
+    found = list(used(text, CASES[name][0]))
     assert found
     for option, value in found:
         assert option in options, option
@@ -227,3 +242,83 @@ def test_what_a_program_lacks_is_refused_with_what_works(to: str, words: str) ->
     case |= {"hardware": {**H100, "count": 2}, "layout": {"sharding": "zero3"}}
     with pytest.raises(InputError, match=words):
         advisor.export(case, to)
+
+
+def tool(name: str) -> Any:
+    """Return a tool, or skip with the reason."""
+    try:
+        installed = version(name)
+    except PackageNotFoundError:
+        missing(f"{name} is not installed: it needs PyTorch", required_by=REQUIRED_BY)
+    if installed != version_of(name):
+        missing(
+            f"{name} {installed} is not {version_of(name)}, which files install",
+            required_by=REQUIRED_BY,
+        )
+    return importlib.import_module(name)
+
+
+def arguments(found: Started) -> list[str]:
+    """Return the script's own arguments, without the starter's."""
+    return [
+        word
+        for name, values in found.options.items()
+        if name not in STARTER
+        for word in (f"--{name}", *values)
+    ]
+
+
+def put(found: Started, folder: Path) -> None:
+    """Write the files that a script writes before it starts."""
+    for name, content in found.files.items():
+        (folder / name).write_text(content)
+
+
+@pytest.fixture
+def with_a_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let TRL and Transformers believe in a card, for they refuse bf16 without one."""
+    tool("trl")
+    training_args = importlib.import_module("transformers.training_args")
+    monkeypatch.setattr(training_args, "is_torch_bf16_gpu_available", lambda: True)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("with_a_card")
+def test_trl_takes_the_options(tmp_path: Path) -> None:
+    of_trl = {name: written(name) for name in CASES if written(name)[1] in SCRIPTS}
+    assert len(of_trl) >= OF_TRL
+    for name, (text, program) in of_trl.items():
+        found = read(text)
+        put(found, tmp_path)
+        parser = importlib.import_module(SCRIPTS[program]).make_parser()
+        _, training, model, *_ = parser.parse_args_and_config(args=arguments(found))
+
+        batch = int(found.options["per_device_train_batch_size"][0])
+        assert training.per_device_train_batch_size == batch, name
+        assert model.model_name_or_path == found.options["model_name_or_path"][0], name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_deepspeed_takes_its_configuration() -> None:
+    tool("deepspeed")
+    load: Callable[..., Any] = importlib.import_module("deepspeed.runtime.config").DeepSpeedConfig
+    of_trl = {name: read(written(name)[0]) for name in CASES if written(name)[1] in SCRIPTS}
+    of_deepspeed = {name: one for name, one in of_trl.items() if "deepspeed" in one.options}
+    assert len(of_deepspeed) >= OF_DEEPSPEED
+    for name, found in of_deepspeed.items():
+        content = json.loads(found.files[found.options["deepspeed"][0]])
+        numbers = {key: value for key, value in content.items() if value != "auto"}
+        assert load(numbers).zero_config.stage == content["zero_optimization"]["stage"], name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_accelerate_takes_the_configuration(tmp_path: Path) -> None:
+    tool("accelerate")
+    load = importlib.import_module("accelerate.commands.config.config_args").load_config_from_file
+    of_accelerate = {name: written(name)[0] for name in CASES if written(name)[1] == "accelerate"}
+    assert len(of_accelerate) >= OF_ACCELERATE
+    for name, text in of_accelerate.items():
+        path = tmp_path / "config.yaml"
+        path.write_text(text)
+        assert load(str(path)).num_processes == yaml.safe_load(text)["num_processes"], name

@@ -123,11 +123,7 @@ def agrees(text: str, to: str, case: Case) -> None:
     """The estimate of what the file says is what its head says."""
     hardware = case["hardware"]
     found = advisor.estimate(
-        {
-            "model": case["model"],
-            "hardware": hardware,
-            **meaning(text, to, hardware["count"]),
-        }
+        {"model": case["model"], "hardware": hardware, **meaning(text, to, hardware["count"])}
     )
     assert found.time is not None
     assert found.memory.fits
@@ -327,10 +323,7 @@ def test_full_training_is_planned_as_its_file_runs_it(
 def test_pure_bf16_gets_no_fp32_copy() -> None:
     """deepspeed 0.19.8, precision_config.py; accelerate 1.15.0, fsdp_utils.py (fp32 weights)."""
     case = tuned("llama-3.1-8b", "full", tokens=20e6, precision="bf16_pure")
-    case |= {
-        "hardware": {"accelerator": "h100-sxm", "count": 8},
-        "layout": {"sharding": "zero3"},
-    }
+    case |= {"hardware": {"accelerator": "h100-sxm", "count": 8}, "layout": {"sharding": "zero3"}}
     text = advisor.export(case, "torchrun").content
     assert '"bf16_master_weights_and_grads": true' in text
     agrees(text, "torchrun", case)
@@ -985,10 +978,7 @@ def test_one_pass_over_images_is_not_all_warm_up() -> None:
     assert "--warmup-epochs 5 " in advisor.export(case, "torchrun").content
 
 
-@pytest.mark.parametrize(
-    ("card", "to", "instead"),
-    [("tpu-v6e", "maxtext", "PyTorch/XLA")],
-)
+@pytest.mark.parametrize(("card", "to", "instead"), [("tpu-v6e", "maxtext", "PyTorch/XLA")])
 def test_images_on_cards_of_other_makers_are_sent_to_what_trains_them(
     card: str, to: str, instead: str
 ) -> None:

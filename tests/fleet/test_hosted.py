@@ -70,11 +70,7 @@ def test_an_hour_of_one_request_at_a_time_costs_its_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("workload", "means"),
-    [
-        ({"on_premises": True}, {}),
-        ({}, {"api": False}),
-        ({}, {"rent": False}),
-    ],
+    [({"on_premises": True}, {}), ({}, {"api": False}), ({}, {"rent": False})],
 )
 def test_what_may_not_leave_the_house_or_is_not_wanted_is_not_hosted(
     workload: dict[str, Any], means: dict[str, bool]

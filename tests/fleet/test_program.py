@@ -254,9 +254,7 @@ def test_the_relaxed_program_never_costs_more_than_the_best_plan(
 
 
 @pytest.mark.parametrize("seed", range(0, 50, 5))
-def test_the_least_budget_is_the_price_of_the_cheapest_machines_that_do_all_work(
-    seed: int,
-) -> None:
+def test_the_least_budget_is_the_price_of_the_cheapest_machines_that_do_all_work(seed: int) -> None:
     """Services may not be rented here; the runs may."""
     problem = random_problem(seed)
     jobs = tuple(
@@ -431,9 +429,7 @@ def test_a_commitment_ends_with_its_term() -> None:
     assert account.total_usd == pytest.approx(12 * 300.0)
 
 
-def test_a_search_stops_after_steps_and_not_after_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_search_stops_after_steps_and_not_after_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine gives the plan of a quiet one: seconds are a guard, far above the steps."""
     asked: list[dict[str, float]] = []
     found = optimize.milp
@@ -542,8 +538,7 @@ def test_a_commitment_that_costs_more_than_renting_is_in_no_plan(seed: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("rent", "run", "less"),
-    [(1.0, 6.0, True), (1.01, 6.0, False), (1.0, 6.1, False)],
+    ("rent", "run", "less"), [(1.0, 6.0, True), (1.01, 6.0, False), (1.0, 6.1, False)]
 )
 def test_a_commitment_of_a_dollar_an_hour_needs_dearer_rents(
     rent: float, run: float, less: bool

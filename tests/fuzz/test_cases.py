@@ -1,4 +1,4 @@
-"""Broken cases and command lines: 1,500 inputs of all kinds are shared with ``test_files``."""
+"""Broken cases and command lines: 1,300 inputs of all kinds are shared with ``test_files``."""
 
 import pytest
 

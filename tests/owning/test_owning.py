@@ -339,9 +339,7 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize("load", [{"requests_per_s": 10}, {"concurrency": 200}])
-def test_a_budget_buys_no_more_for_the_comparison_than_the_users_need(
-    load: dict[str, int],
-) -> None:
+def test_a_budget_buys_no_more_for_the_comparison_than_the_users_need(load: dict[str, int]) -> None:
     """Thirty-six cards for 10 requests a second would lose to any rent; two carry the rate."""
     case = {"model": CASE["model"], "workload": {"kind": "serving", **load}}
     needed, rich = advisor.own(case), advisor.own({**case, "owning": {"budget_usd": 250_000}})
@@ -389,9 +387,7 @@ def test_a_student_with_a_computer_and_800_usd_is_told_of_a_card_alone() -> None
 def test_modules_are_bought_by_the_baseboard() -> None:
     """One H200 trains the job; eight of 35,000 and the rest of a DGX (74,010) are what is sold."""
     found = own(
-        hardware=None,
-        owning={"budget_usd": 400_000},
-        limits={"accelerators": ["h200-sxm"]},
+        hardware=None, owning={"budget_usd": 400_000}, limits={"accelerators": ["h200-sxm"]}
     )
     assert found.budget is not None
     [bought] = found.budget.best

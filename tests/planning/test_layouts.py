@@ -33,14 +33,7 @@ from advisor.planning.search.training import search_training
 from tests.cases import pretrain
 from tests.planning.ties import loses_nothing
 
-DEGREES = (
-    "data",
-    "tensor",
-    "pipeline",
-    "context",
-    "expert",
-    "micro_batch",
-)
+DEGREES = ("data", "tensor", "pipeline", "context", "expert", "micro_batch")
 Run = tuple[str, TrainingRun, ParallelLayout, Accelerator, Node]
 
 

@@ -66,11 +66,7 @@ def test_without_hardware() -> None:
 def test_cases_that_differ_in_numbers_only_are_computed_together() -> None:
     """Beside them: another model, arrivals, drafts, a lack of memory and a mistake."""
     card = {"accelerator": "h100-sxm", "count": 4}
-    work = {
-        "model": {"preset": "llama-3.1-8b"},
-        "hardware": card,
-        "workload": {"kind": "serving"},
-    }
+    work = {"model": {"preset": "llama-3.1-8b"}, "hardware": card, "workload": {"kind": "serving"}}
     several = [
         advisor.load_case(
             work | {"workload": {"kind": "serving", "input_tokens": tokens, "concurrency": users}}

@@ -87,10 +87,7 @@ def test_neighbours_of_a_server_divide_its_replicas() -> None:
 
 def test_the_first_plan_of_each_ranking_has_its_neighbours() -> None:
     result = advisor.recommend(
-        {
-            "model": {"preset": "llama-3.1-8b"},
-            "workload": {"kind": "fine_tuning", "method": "lora"},
-        }
+        {"model": {"preset": "llama-3.1-8b"}, "workload": {"kind": "fine_tuning", "method": "lora"}}
     )
     assert all(item.plans[0].estimate.neighbours for item in result.rankings)
 

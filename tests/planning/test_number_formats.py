@@ -49,10 +49,7 @@ def test_weights_and_cache_take_the_format_that_the_card_has(
     )
 
 
-@pytest.mark.parametrize(
-    "accelerator",
-    ["p100-sxm2-16gb", "p40", "core-i5-9400"],
-)
+@pytest.mark.parametrize("accelerator", ["p100-sxm2-16gb", "p40", "core-i5-9400"])
 def test_cards_that_only_llama_cpp_serves_take_its_files(accelerator: str) -> None:
     """vLLM needs compute capability 7.5, LMDeploy 7.0; llama.cpp's largest file is Q8_0.
 

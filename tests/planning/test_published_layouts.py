@@ -90,13 +90,7 @@ RUNS = {
         {**GPT3, "global_batch": 1536},
         "a100-sxm-80gb",
         1024,
-        {
-            "data": 8,
-            "tensor": 8,
-            "pipeline": 16,
-            "recompute": "full",
-            "sequence_parallel": False,
-        },
+        {"data": 8, "tensor": 8, "pipeline": 16, "recompute": "full", "sequence_parallel": False},
         32.0,
     ),
     "llama 3.1 405b on 1,024 [3]": Published(

@@ -43,11 +43,7 @@ DENSE, ROUTED = "llama-3.1-8b", "qwen3-30b-a3b"
 
 def serving(model: str, users: int | str, **limits: Any) -> dict[str, Any]:
     load = {"concurrency": users} if isinstance(users, int) else {"requests_per_s": users}
-    return {
-        "model": {"preset": model},
-        "workload": {"kind": "serving", **load},
-        "limits": limits,
-    }
+    return {"model": {"preset": model}, "workload": {"kind": "serving", **load}, "limits": limits}
 
 
 def cheapest(case: dict[str, Any]) -> Estimate:
@@ -230,9 +226,7 @@ def brute_force(content: dict[str, Any], catalog: Catalog, *, up_to: float) -> f
             return float("inf")
         layouts, machine, usd = layouts.take(looked_at), machine[looked_at], usd[looked_at]
         served = ServedModel.of(
-            model,
-            weight_format=form,
-            cache_bytes=KV_CACHE_FORMATS[cache_format(work, card)],
+            model, weight_format=form, cache_bytes=KV_CACHE_FORMATS[cache_format(work, card)]
         )
         compute = compute_format(card, form)
         hardware = HardwareArrays.stack([(card, node, kernels, compute) for node in rents])
@@ -282,10 +276,7 @@ def test_estimate_and_plan_agree_under_a_rate() -> None:
 
 
 def test_too_many_requests_are_refused_with_what_is_completed() -> None:
-    case = {
-        **serving(DENSE, "100/s"),
-        "hardware": {"accelerator": "h100-sxm", "count": 1},
-    }
+    case = {**serving(DENSE, "100/s"), "hardware": {"accelerator": "h100-sxm", "count": 1}}
     found = advisor.estimate(case)
     assert found.serving is not None
     assert found.serving.arrivals is not None

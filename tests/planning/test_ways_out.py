@@ -100,9 +100,7 @@ def test_the_smallest_sacrifice_comes_first() -> None:
 
 def test_recomputation_alone_saves_memory_and_costs_up_to_half_the_time() -> None:
     estimate = changed(
-        LORA,
-        workload={"sequence_length": 1280},
-        layout={"micro_batch": 1, "recompute": "none"},
+        LORA, workload={"sequence_length": 1280}, layout={"micro_batch": 1, "recompute": "none"}
     )
     found = way(estimate, "recompute activations (full)")
     # Frozen weights: one pass forward, one backward, and at most one more forward.

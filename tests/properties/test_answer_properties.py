@@ -91,10 +91,7 @@ def test_what_lacks_memory_needs_more_than_it_has(case: dict[str, object]) -> No
         assert not re.search(r"-\d", re.sub(r"\S*[A-Za-z]\S*", "", item.message))
 
 
-BUSY = {
-    "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "serving", "concurrency": 32},
-}
+BUSY = {"model": {"preset": "llama-3.1-8b"}, "workload": {"kind": "serving", "concurrency": 32}}
 
 
 def test_what_is_expected_is_never_over_the_most() -> None:
@@ -134,11 +131,7 @@ FORMS: list[Callable[..., str]] = [
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["money", "memory", "time", "ms", "share", "rate"])
-@given(
-    expected=st.floats(1e-3, 1e13),
-    below=st.floats(0.01, 1.0),
-    above=st.floats(1.0, 20.0),
-)
+@given(expected=st.floats(1e-3, 1e13), below=st.floats(0.01, 1.0), above=st.floats(1.0, 20.0))
 def test_ranges_are_in_order_as_a_reader_sees_them(
     form: Callable[..., str], expected: float, below: float, above: float
 ) -> None:

@@ -10,6 +10,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from advisor.nouns.case import Case
+from advisor.planning.fits import request
 from advisor.planning.results import Recommendation
 from tests.ui import factory
 
@@ -17,6 +18,19 @@ from tests.ui import factory
 vars(manifest_scanner).update(
     scan_component_manifests=cache(manifest_scanner.scan_component_manifests)
 )
+
+
+FEW = ["llama-3.2-1b", "llama-3.1-8b", "mistral-small-24b", "qwen3-32b"]
+
+
+@pytest.fixture(scope="module")
+def few_models() -> Iterator[None]:
+    """*What fits* has the same parts, boxes and addresses for four models as for all."""
+    st.cache_resource.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request, "short_list", lambda: FEW)
+        yield
+    st.cache_resource.clear()
 
 
 @pytest.fixture

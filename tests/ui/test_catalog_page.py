@@ -289,10 +289,7 @@ def test_specifications_are_points() -> None:
 def test_figures_are_written_as_people_read_them() -> None:
     rents = priced(offer(PAIR[0], "p", 1.0), offer(PAIR[0], "q", 12.3), offer(PAIR[1], "p", 0.29))
 
-    assert list(spread_frame(RENT, PAIR, rents)["label"]) == [
-        "6.65 (1.00 to 12.30)",
-        "0.29",
-    ]
+    assert list(spread_frame(RENT, PAIR, rents)["label"]) == ["6.65 (1.00 to 12.30)", "0.29"]
     power = spread_frame(BY_TITLE["Bandwidth"], ["h100-sxm", "gtx-1650"], CATALOG)
     assert list(power["label"]) == ["3,350", "128.1"]
 

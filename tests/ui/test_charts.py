@@ -152,12 +152,7 @@ def test_owned_cards_are_counted_where_nothing_costs() -> None:
         }
     )
 
-    figure = cost_time_chart(
-        candidate_points(free),
-        picked_points(()),
-        axes(free),
-        theme=LIGHT,
-    )
+    figure = cost_time_chart(candidate_points(free), picked_points(()), axes(free), theme=LIGHT)
 
     assert figure.layout.yaxis.title.text == "Cards used"
     assert set(trace(figure, "Best trade-offs").y) <= {1.0, 2.0, 4.0, 8.0}
@@ -193,11 +188,7 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
         )
     )
 
-    text = cost_time_alt(
-        candidate_points(found),
-        picked_points(picks(found)),
-        axes(found),
-    )
+    text = cost_time_alt(candidate_points(found), picked_points(picks(found)), axes(found))
 
     assert text.startswith("Scatter chart of 16 configurations, logarithmic axes. ")
     assert "Cheapest: 1x NVIDIA L40S, 10 h, $10" in text

@@ -15,6 +15,7 @@ from advisor.charts.theme import LIGHT
 from advisor.frames.machine import fits_memory_frame, fits_table
 from advisor.planning.fits.results import Fits, Verdict
 
+pytestmark = pytest.mark.slow
 PAGE = Path(advisor.ui.pages.__file__).parent / "fits.py"
 
 
@@ -33,7 +34,7 @@ def test_the_page_shows_the_groups_of_the_engine(desktop: Fits) -> None:
     ]
 
 
-def test_another_card_gives_another_answer() -> None:
+def test_another_card_gives_another_answer(few_models: None) -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60).run()
     page.selectbox(key="in_own_accelerator").set_value("h100-sxm").run()
     assert not page.exception
@@ -58,7 +59,7 @@ def test_a_group_without_models_is_an_empty_table() -> None:
     assert fits_table(large, Verdict.DOES_NOT_FIT).empty
 
 
-def test_one_user_at_once_is_a_question_too() -> None:
+def test_one_user_at_once_is_a_question_too(few_models: None) -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60).run()
     page.text_input(key="in_users").set_value("1").run()
     assert not page.exception
@@ -66,7 +67,7 @@ def test_one_user_at_once_is_a_question_too() -> None:
     assert "Longest context, 1 at once" in page.dataframe[0].value.columns
 
 
-def test_unlike_cards_are_typed_into_the_box() -> None:
+def test_unlike_cards_are_typed_into_the_box(few_models: None) -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60)
     page.query_params["card"] = "rtx-3090+rtx-3060-12gb"
     page.run()

@@ -26,6 +26,12 @@ OWN = {"ask": "own", "portfolio": packed(SMALL) or ""}
 """The example that the page would show takes minutes."""
 
 
+@pytest.fixture
+def one_way(monkeypatch: pytest.MonkeyPatch, fresh_caches: None) -> None:
+    """Plan without alternatives, which take ten times as long."""
+    monkeypatch.setattr("advisor.api.plan_fleet", partial(plan_fleet, alternatives=False))
+
+
 def test_the_page_gives_the_plan_of_python() -> None:
     page = opened("fleet", {"ask": "home", "budget": "2500"})
     plan = plan_fleet(
@@ -102,11 +108,8 @@ def test_the_page_shows_names_and_no_keys() -> None:
         assert key not in seen(said)
 
 
-def test_the_week_that_is_shown_stands_in_the_address(
-    monkeypatch: pytest.MonkeyPatch, fresh_caches: None
-) -> None:
-    one_way = partial(plan_fleet, alternatives=False)  # the others take ten times as long
-    monkeypatch.setattr("advisor.api.plan_fleet", one_way)
+@pytest.mark.usefixtures("one_way")
+def test_the_week_that_is_shown_stands_in_the_address() -> None:
     page = opened("fleet", {"growth": "300", "here": "yes", "month": "7"})
     [week] = [item for item in page.select_slider if item.key == "fleet_month"]
 
@@ -122,6 +125,7 @@ def test_weeks_that_are_all_alike_need_no_choice() -> None:
     assert not [item for item in page.select_slider if item.key == "fleet_month"]
 
 
+@pytest.mark.usefixtures("one_way")
 def test_the_question_is_added_to_a_portfolio_under_a_name_of_its_own() -> None:
     page = opened("fleet", OWN)
     for _ in range(2):

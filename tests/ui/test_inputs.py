@@ -197,10 +197,7 @@ def test_a_shape_travels_with_its_count_in_case_and_link() -> None:
     entered = changed(model="7.2B", shape_like="Llama 3.1 8B", layers="32", feed_forward="14,336")
     shape = {"like": "Llama 3.1 8B", "num_hidden_layers": 32, "intermediate_size": 14336}
 
-    assert case_of(entered, read(entered).numbers)["model"] == {
-        "parameters": 7.2e9,
-        "shape": shape,
-    }
+    assert case_of(entered, read(entered).numbers)["model"] == {"parameters": 7.2e9, "shape": shape}
     assert opened(**encoded(entered)) == (entered, ())
     # A named model has its own shape.
     assert case(layers="32").model == case().model

@@ -17,6 +17,8 @@ from tests.ui.drawn import charts_of
 from tests.ui.seen import seen
 from tests.ui.test_one_case import opened
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_models")]
+
 GIB = 2**30
 
 

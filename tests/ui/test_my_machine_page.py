@@ -130,10 +130,7 @@ def test_the_tables_are_text(report: ProbeReport) -> None:
 
     assert [row["Data sheet"] for row in rates] == ["989 TFLOPS", "4.80 TB/s"]
     assert [row["Share"] for row in rates] == ["70 %", "83 %"]
-    assert products["Product"].tolist() == [
-        "1 x 4096 by 4096 x 4096",
-        "8192 x 8192 by 8192 x 8192",
-    ]
+    assert products["Product"].tolist() == ["1 x 4096 by 4096 x 4096", "8192 x 8192 by 8192 x 8192"]
 
 
 def test_one_probe_at_a_time(monkeypatch: pytest.MonkeyPatch, report: ProbeReport) -> None:

@@ -23,6 +23,7 @@ from tests.cases import tune
 from tests.ui.drawn import charts_of
 from tests.ui.seen import seen
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_models")]
 ROOT = Path(advisor.__file__).parents[1]
 PAGES = ("advisor", "fits", "rent_or_buy", "fleet", "catalog", "learn", "my_machine", "accuracy")
 QUERY = {

@@ -8,6 +8,8 @@ from streamlit.testing.v1 import AppTest
 from tests.ui.seen import seen
 from tests.ui.test_one_case import ROOT, opened, text
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_models")]
+
 OFFERS = (
     b"provider,instance_type,accelerator,accelerators,on_demand_per_hour\n"
     b"Acme Metal,one-4090,rtx-4090,1,0.25\n"

@@ -14,6 +14,8 @@ from advisor.ui.forms.inputs import DEFAULTS
 from tests.cases import tune
 from tests.ui.test_one_case import opened, text
 
+pytestmark = pytest.mark.usefixtures("few_models")
+
 
 def buttons(page: AppTest) -> list[str]:
     return [item.label for item in page.button if str(item.key).startswith("remedy_")]

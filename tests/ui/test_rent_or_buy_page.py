@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ WORK = tune("qwen3-0.6b", method="qlora", tokens=10e6, limits={"deadline_hours":
 QUERY = {"model": "qwen3-0.6b", "task": "qlora", "card": "h100-sxm", "count": "8"}
 
 
+@cache
 def engine(card: str, count: int, **owning: float) -> Ownership:
     return advisor.own(
         {
@@ -73,7 +75,7 @@ def test_an_empty_box_shows_the_value_that_the_answer_takes() -> None:
 
 def test_hours_and_price_change_the_answer() -> None:
     page = opened()
-    page.number_input(key="own_hours").set_value(500).run()
+    page.number_input(key="own_hours").set_value(500)
     page.number_input(key="own_purchase_usd").set_value(20000.0).run()
     assert not page.exception
     found = engine("h100-sxm", 8, hours_per_month=500, purchase_usd=20000)
@@ -261,19 +263,14 @@ def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
 
 def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
     page = unfolded(opened(), "own_bought")
-    page.number_input(key="own_budget_usd").set_value(6000.0).run()
+    page.number_input(key="own_budget_usd").set_value(6000.0)
     page.selectbox(key="own_place").set_value("deu").run()
     assert not page.exception
     found = advisor.own(
         {
             **WORK,
             "hardware": {"accelerator": "h100-sxm", "count": 8},
-            "owning": {
-                "hours_per_month": 200,
-                "months": 36,
-                "budget_usd": 6000,
-                "place": "deu",
-            },
+            "owning": {"hours_per_month": 200, "months": 36, "budget_usd": 6000, "place": "deu"},
         }
     )
     assert found.budget is not None
@@ -284,20 +281,15 @@ def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
 
 def test_every_assumption_can_be_changed_on_the_page() -> None:
     page = unfolded(opened(), "own_further")
-    page.number_input(key="own_pue").set_value(1.2).run()
-    page.number_input(key="own_discount_rate").set_value(3.0).run()
+    page.number_input(key="own_pue").set_value(1.2)
+    page.number_input(key="own_discount_rate").set_value(3.0)
     page.number_input(key="own_api_usd_per_million").set_value(0.5).run()
     assert not page.exception
     found = advisor.own(
         {
             **WORK,
             "hardware": {"accelerator": "h100-sxm", "count": 8},
-            "owning": {
-                "hours_per_month": 200,
-                "months": 36,
-                "pue": 1.2,
-                "discount_rate": 0.03,
-            },
+            "owning": {"hours_per_month": 200, "months": 36, "pue": 1.2, "discount_rate": 0.03},
             "renting": {"api_usd_per_million": 0.5},
         }
     )

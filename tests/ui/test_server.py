@@ -50,9 +50,7 @@ def test_on_ones_own_machine_both_are_there(monkeypatch: pytest.MonkeyPatch) -> 
     assert opened("catalog").button(key="catalog_refresh").label == "Fetch live prices"
 
 
-def test_a_link_to_a_measurement_opens_on_a_public_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_link_to_a_measurement_opens_on_a_public_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PUBLIC, "1")
     page = AppTest.from_file(str(PAGES / "my_machine.py"), default_timeout=60)
     page.query_params["mode"] = "thorough"

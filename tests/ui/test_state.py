@@ -3,88 +3,94 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
 from advisor.lessons.topics import lesson_texts
-from advisor.planning.fits import request
 from advisor.ui.forms import money_inputs
 from advisor.ui.parts import accuracy, catalog, fits, fleet, learn, my_machine
 from advisor.ui.session import links, state
 from tests.ui.seen import seen
 from tests.ui.test_one_case import unfolded
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_models")]
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 
 LAST_TOPIC = [*lesson_texts()][-1]
 Edit = Callable[[AppTest], AppTest]
+
+
+def edited(**boxes: tuple[str, object]) -> Edit:
+    """Fill boxes, each a kind and a value by its key, and run the page once."""
+
+    def edit(page: AppTest) -> AppTest:
+        for key, (kind, value) in boxes.items():
+            getattr(page, kind)(key=key).set_value(value)
+        return page.run()
+
+    return edit
+
+
 EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
     "advisor": (
         [
-            lambda page: page.selectbox(key="in_task").set_value("qlora").run(),
-            lambda page: page.text_input(key="in_deadline").set_value("48h").run(),
-            lambda page: page.selectbox(key="why_not").set_value("NVIDIA L40S").run(),
+            edited(in_task=("selectbox", "qlora"), in_deadline=("text_input", "48h")),
+            edited(why_not=("selectbox", "NVIDIA L40S")),
         ],
         {"task": "qlora", "deadline": "48h", "why": "NVIDIA L40S"},
     ),
     "fits": (
         [
-            lambda page: page.selectbox(key="in_own_accelerator").set_value("h100-sxm").run(),
-            lambda page: page.text_input(key="in_own_count").set_value("2").run(),
-            lambda page: page.selectbox(key="fits_context_shown").set_value(32768).run(),
-            lambda page: page.selectbox(key="fits_context_model").set_value("llama-3.1-8b").run(),
+            edited(in_own_accelerator=("selectbox", "h100-sxm"), in_own_count=("text_input", "2")),
+            edited(
+                fits_context_shown=("selectbox", 32768),
+                fits_context_model=("selectbox", "llama-3.1-8b"),
+            ),
         ],
         {"card": "h100-sxm", "count": "2", "prompt": "32512", "curve": "llama-3.1-8b"},
     ),
     "rent_or_buy": (
         [
-            lambda page: page.number_input(key="own_hours").set_value(300).run(),
             lambda page: unfolded(page, "own_further"),
-            lambda page: page.number_input(key="own_pue").set_value(1.25).run(),
-            lambda page: page.selectbox(key="own_place").set_value("deu").run(),
-            lambda page: page.selectbox(key="in_own_accelerator").set_value("l40s").run(),
+            edited(
+                own_hours=("number_input", 300),
+                own_pue=("number_input", 1.25),
+                own_place=("selectbox", "deu"),
+                in_own_accelerator=("selectbox", "l40s"),
+            ),
         ],
         {"hours": "300", "pue": "1.25", "place": "deu", "card": "l40s"},
     ),
     "catalog": (
         [
-            lambda page: page.selectbox(key="catalog_card_1").set_value("").run(),
-            lambda page: page.selectbox(key="catalog_vendor").set_value("AMD").run(),
-            lambda page: page.toggle(key="catalog_rentable").set_value(True).run(),
-            lambda page: page.number_input(key="catalog_rate").set_value(1.5).run(),
+            edited(
+                catalog_card_1=("selectbox", ""),
+                catalog_vendor=("selectbox", "AMD"),
+                catalog_rentable=("toggle", True),
+                catalog_rate=("number_input", 1.5),
+            )
         ],
         {"card_1": "", "vendor": "AMD", "rentable": "yes", "rate": "1.5"},
     ),
-    "learn": (
-        [
-            lambda page: page.radio(key="learn_topic").set_value(LAST_TOPIC).run(),
-        ],
-        {"topic": LAST_TOPIC},
-    ),
+    "learn": ([edited(learn_topic=("radio", LAST_TOPIC))], {"topic": LAST_TOPIC}),
     "fleet": (
-        [
-            lambda page: page.radio(key="fleet_ask").set_value("home").run(),
-            lambda page: page.number_input(key="fleet_budget").set_value(3000.0).run(),
-        ],
+        [edited(fleet_ask=("radio", "home")), edited(fleet_budget=("number_input", 3000.0))],
         {"ask": "home", "budget": "3000"},
     ),
-    "my_machine": (
-        [lambda page: page.selectbox(key="machine_mode").set_value("thorough").run()],
-        {"mode": "thorough"},
-    ),
+    "my_machine": ([edited(machine_mode=("selectbox", "thorough"))], {"mode": "thorough"}),
     "accuracy": (
         [
-            lambda page: page.selectbox(key="accuracy_quantity").set_value("peak_memory_gib").run(),
-            lambda page: page.text_input(key="accuracy_card").set_value("a100").run(),
+            edited(
+                accuracy_quantity=("selectbox", "peak_memory_gib"),
+                accuracy_card=("text_input", "a100"),
+            )
         ],
         {"quantity": "peak_memory_gib", "card": "a100"},
     ),
@@ -99,16 +105,6 @@ INPUTS: dict[str, Callable[[], links.Page]] = {
     "fleet": fleet.inputs,
     "accuracy": accuracy.page,
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def few_models() -> Iterator[None]:
-    """*What fits* has the same boxes and addresses for two models as for all."""
-    st.cache_resource.clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request, "short_list", lambda: ["llama-3.2-1b", "llama-3.1-8b"])
-        yield
-    st.cache_resource.clear()
 
 
 def opened(name: str, query: dict[str, str]) -> AppTest:

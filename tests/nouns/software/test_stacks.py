@@ -152,9 +152,7 @@ def test_a_fit_leaves_stated_slowdowns_alone(write_rows: Callable[[Rows], None])
     assert "megatron" in stacks.fitted_stacks()
 
 
-def test_a_row_needs_its_slowdown_where_none_is_fitted(
-    write_rows: Callable[[Rows], None],
-) -> None:
+def test_a_row_needs_its_slowdown_where_none_is_fitted(write_rows: Callable[[Rows], None]) -> None:
     rows = shipped()
     write_rows(rows | {"mine": rows["plain"] | {"default_for": []}})
 
