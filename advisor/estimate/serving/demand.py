@@ -236,6 +236,13 @@ class ServedModel:
         return sum(row.layers for row in self.attention if row.state_elements_per_sequence)
 
     @property
+    def delta_layers(self) -> int:
+        """Layers whose recurrence removes from its state what it writes anew."""
+        return sum(
+            matrix.layers for matrix in self.matrices if matrix.name.endswith("write_strength")
+        )
+
+    @property
     def index_layers(self) -> int:
         """Layers whose attention picks keys by an index."""
         return max(

@@ -301,7 +301,7 @@ def _prompt(
     engine: ServingFacts,
 ) -> _Prompt:
     prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
-    prompt_s = prompt_s + engine.kept_state_s * served.scan_layers
+    prompt_s = prompt_s + engine.kept_state_s * served.delta_layers
     chunks = np.maximum(at_once.steps_per_prompt, 1.0)
     extra = prefill_extra_s(
         # One scheduler sets up the prompts of all micro-batches.

@@ -145,8 +145,8 @@ class ServingFacts(Noun):
     """Time that one prompt adds to each layer of the step that carries it, beyond its tokens:
     kernels start one by one, without captured graphs. [s]"""
     kept_state_s: Seconds = 0.0
-    """Time that each recurrence, convolutions among them, adds to a prompt if the cache of prefixes
-    keeps its state: the scheduler no longer works ahead, and states are copied. [s]"""
+    """Time that each recurrence by the delta rule adds to a prompt if the cache of prefixes keeps
+    its state: the scheduler no longer works ahead, and states are copied. [s]"""
     request_overhead_s: Seconds = 0.0
     """Time from a request's arrival to its first step: transport, tokenisation, scheduling. [s]"""
     routed_request_overhead_s: Seconds = 0.0
