@@ -17,7 +17,7 @@ from advisor.fleet.build import FEW, Built, build, untold
 from advisor.fleet.limit_prices import obstacles
 from advisor.fleet.machines import machine_reasons
 from advisor.fleet.modes import by_concurrency
-from advisor.fleet.platforms import Chosen, choose, most_work
+from advisor.fleet.platforms import Chosen, choose, most_work, one_kind_each
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
@@ -79,6 +79,8 @@ def plan_fleet(
     )
     tell(SIZING, "Choosing machines and rentals")
     whole, programs = built.problem, Programs()
+    if portfolio.single:
+        whole = one_kind_each(whole)
     mixed = Programs(programs)
     with ThreadPoolExecutor(1) as pool:
         other = partial(other_ways, whole, portfolio.means, programs, mixed)

@@ -8,7 +8,7 @@ from advisor.fleet.account import Account
 from advisor.fleet.machines import PLATFORMS
 from advisor.fleet.portfolio import Means
 from advisor.fleet.solving.columns import Solution
-from advisor.fleet.solving.problem import Problem, Way
+from advisor.fleet.solving.problem import Problem, Supply, Way
 from advisor.fleet.solving.solver import Programs, least_cost, solve
 from advisor.foundation.record import record
 
@@ -107,6 +107,43 @@ def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
         lambda supply: supply.way is Way.OWNED or supply.platform in allowed,
         lambda mode: mode.platform in allowed,
     )
+
+
+def one_kind_each(problem: Problem) -> Problem:
+    """Return a problem that buys machines of one kind on each platform.
+
+    The kind that does the work of the busiest period for the least. Where a limit allows none to,
+    all stay.
+    """
+    amounts = [[max(each) for each in job.load] or job.runs for job in problem.jobs]
+    busiest = max(range(len(problem.months)), key=lambda at: sum(job[at] for job in amounts))
+    then = slice(busiest, busiest + 1)
+    most = replace(
+        problem,
+        months=(problem.horizon,),
+        rent_factors=(),
+        limits=replace(problem.limits, kinds=1),
+        jobs=tuple(replace(job, runs=job.runs[then], load=job.load[then]) for job in problem.jobs),
+        supplies=tuple(replace(item, owned=(), first_period=0) for item in problem.supplies),
+    )
+    kept = set[int]()
+    for name in _platforms(problem):
+        there = {at for at, item in enumerate(problem.supplies) if item.platform in ("", name)}
+        alone = on_platforms(most, (name,)).only("list", _buys, lambda _: False)
+        kept |= {buy.supply for buy, _ in solve(alone).bought()} or there
+    return replace(
+        problem,
+        supplies=tuple(
+            replace(item, barred="list")
+            if item.way is Way.BUY and not item.barred and at not in kept
+            else item
+            for at, item in enumerate(problem.supplies)
+        ),
+    )
+
+
+def _buys(supply: Supply) -> bool:
+    return supply.way is Way.BUY and not supply.barred
 
 
 def used_platforms(problem: Problem, solution: Solution) -> set[str]:

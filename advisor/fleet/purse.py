@@ -29,7 +29,7 @@ from advisor.fleet.machines import (
 from advisor.fleet.portfolio import Means
 from advisor.fleet.sentences import card_alone
 from advisor.foundation import cents
-from advisor.foundation.formatting import count, money
+from advisor.foundation.formatting import money
 from advisor.foundation.record import record
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
@@ -49,8 +49,9 @@ FEW: Final = 8
 """Up to this number of machines each number is tried; beyond, two in each doubling."""
 MOST_KINDS: Final = 3
 SHOWN: Final = 10
-MUCH_LESS: Final = 0.7
-"""Share of the price up to which a smaller purchase is named."""
+MORE_THAN_ASKED: Final = (
+    " This is the most that the money buys; the load that you state may need less."
+)
 NODES: Final = 2000
 """Most steps of the search for one mix: a limit of time would give another on a busy machine."""
 NOTHING: Final = (
@@ -123,7 +124,7 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
         sentence += "".join(f" {item}" for item in beside_classics(least.machine))
         sentence += card_alone([unit.machine for unit in _of_first(units)], budget)
     return BudgetAnswer(
-        sentence=sentence + (_enough(units, numbers, case) if serving else ""),
+        sentence=sentence + MORE_THAN_ASKED * (serving and bool(best)),
         best_is_proven=proven,
         budget_usd=budget,
         power_limit_w=owning.power_limit_w,
@@ -331,24 +332,6 @@ def purchase(unit: Unit, number: int, case: Case) -> Purchase:
         hours=unit.hours,
         tokens_per_s=unit.throughput * number if serving else None,
     )
-
-
-def _enough(units: Sequence[Unit], bought: Sequence[tuple[Unit, int]], case: Case) -> str:
-    """Return, after a space, what carries the stated load once; empty if that costs about all.
-
-    On the software platform of the first machine that is bought.
-    """
-    if not bought:
-        return ""
-    platform = platform_of(bought[0][0].machine.card)
-    alike = [unit for unit in units if platform_of(unit.machine.card) == platform]
-    least = min(alike, key=lambda unit: unit.usd)
-    if least.usd > MUCH_LESS * sum(unit.usd * number for unit, number in bought):
-        return ""
-    loads = sum(unit.groups * number for unit, number in bought)
-    text = f" The load that you state needs less: {_words(purchase(least, 1, case))} for "
-    text += f"{money(least.usd)} carries it."
-    return text + f" All of the above carries it {count(loads)} times." * (loads > 1)
 
 
 def _sentence(

@@ -45,11 +45,12 @@ class Owning(Noun):
     )
     """Horizon: one to five years. [months]"""
     hours_per_month: Annotated[float, Field(gt=0, le=HOURS_PER_MONTH)] | None = _told(
-        f"hours in use; {HOURS_PER_MONTH:g} serving, {TRAINING_HOURS_PER_MONTH:g} training unless "
-        "told otherwise",
+        f"hours in use; {HOURS_PER_MONTH:g} serving, {TRAINING_HOURS_PER_MONTH:g} training on "
+        "stated cards, unless told otherwise",
         label="Hours a month",
     )
-    """None: all when serving, ``TRAINING_HOURS_PER_MONTH`` when training. [h]"""
+    """None: all when serving; training, ``TRAINING_HOURS_PER_MONTH`` of stated cards, or of the
+    machine whose runs cost least, whose runs what is bought then does. [h]"""
     place: Name = asked(
         "usa, deu, us-texas, gcp-us-central1", label="Place", metavar="KEY", default="usa"
     )

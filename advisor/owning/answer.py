@@ -66,8 +66,8 @@ def answer_own(
         else:
             card = catalog.accelerator(bought.accelerator)
             size, number, groups = size_bought(bought, card, economy), bought.count, bought.groups
-            if isinstance(case.workload, Serving):  # all cards carry one load
-                number, groups = size.accelerators, 1
+            if isinstance(case.workload, Serving):  # they carry one load
+                number, groups = number * (groups + case.workload.spare_replicas), 1
             hardware = Hardware(accelerator=bought.accelerator, count=number)
             choice = Choice(size, groups, rented, bought)
             case = priced(case, bought, catalog)
@@ -107,6 +107,7 @@ def size_bought(bought: Purchase, card: Accelerator, economy: Economy) -> Size:
         per_machine=bought.cards_per_machine,
         board_power_w=bought.rated_w / cards / (1 + rest),
         joined=bought.count > bought.cards_per_machine,
+        idle=cards - bought.count * bought.groups,
     )
 
 

@@ -34,17 +34,23 @@ class Size:
     board_power_w: float
     joined: bool = False
     """Whether cards of several machines work on the same job."""
+    idle: int = 0
+    """Accelerators that no job takes: spares, and the rest of a machine that holds more."""
 
     @property
     def cards_in_one(self) -> int:
         """Accelerators bought for each machine: fewer than it holds in a part of a set."""
         return min(self.accelerators, self.per_machine)
 
+    def busy_hours(self, hours: float) -> float:
+        """Return the hours of an average accelerator at work while jobs run so long. [h]"""
+        return hours * (1 - self.idle / self.accelerators)
 
-def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
+
+def size_of(accelerator: Accelerator, count: int, groups: int = 1, spares: int = 0) -> Size:
     """Return machines and power of groups of accelerators; small groups share a machine.
 
-    Raises InputError if the catalog has no board power.
+    ``spares``: groups of these that wait. Raises InputError if the catalog has no board power.
     """
     if accelerator.board_power_w is None:
         reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
@@ -57,6 +63,7 @@ def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
         per_machine=per_machine,
         board_power_w=accelerator.board_power_w,
         joined=alone > 1,
+        idle=spares * count,
     )
 
 

@@ -99,9 +99,9 @@ def machine_kw(factors: Factors, size: Size) -> Number:
 
 
 def monthly_kwh(factors: Factors, size: Size, hours: float) -> Number:
-    """Energy of a month with ``hours`` in use, including cooling. [kWh]"""
+    """Energy of a month with ``hours`` in use, including cooling; spares idle. [kWh]"""
     return kwh_per_month(
-        hours_per_month=hours,
+        hours_per_month=size.busy_hours(hours),
         rated_kw=machine_kw(factors, size),
         load_share=factors.load_share,
         idle_share=factors.idle_share,
@@ -230,9 +230,10 @@ def _terms(
     annuity = float(annuity_months(months=months, discount_rate=base.discount_rate))
     power = machine_kw(base, size)
     cards = f"{size.accelerators} x {base.purchase_usd:,.2f}"
-    idle = HOURS_PER_MONTH - hours
+    busy = size.busy_hours(hours)
+    idle = HOURS_PER_MONTH - busy
     energy = (
-        f"{power:,.3f} kW x {base.pue:g} x ({base.load_share:g} x {hours:g} h + "
+        f"{power:,.3f} kW x {base.pue:g} x ({base.load_share:g} x {busy:g} h + "
         f"{base.idle_share:g} x {idle:g} h) = {monthly_kwh(base, size, hours):,.1f} kWh"
     )
     sold = (

@@ -191,14 +191,18 @@ def rent_or_buy(
     unknown and not given.
     """
     case, choice = asked.case, choice or Choice()
-    owning, hours, groups = case.owning, hours_in_use(case), choice.groups
+    owning, groups = case.owning, choice.groups
     accelerator = asked.catalog.accelerator(estimate.accelerator)
     alone = estimate.layout.replica_cards if estimate.serving else estimate.cards
-    size = choice.size or size_of(accelerator, alone, groups * estimate.cards // alone)
+    spares = getattr(case.workload, "spare_replicas", 0)
+    size = choice.size or size_of(accelerator, alone, groups * estimate.cards // alone, spares)
     host_bytes = estimate.memory.host_bytes.high * size.cards_in_one
     bought = Bought(case, accelerator, size, economy, host_bytes)
     inputs = bought.inputs(owning.months)
     spread, work = Spread(inputs), work_of(case, estimate).times(groups)
+    hours = hours_in_use(case)
+    if choice.bought and choice.bought.runs_per_month and work.run_hours:
+        hours = choice.bought.runs_per_month * work.run_hours.expected / groups
     market = Market(asked, economy, accelerator, estimate, work)
     ways = [
         Comparison(spread, bought, way, hours, owning.months)
@@ -216,7 +220,7 @@ def rent_or_buy(
         answer=" ".join(
             (
                 answer(estimate, compared, rents, main, size.accelerators),
-                *billed_part(choice.bought, budget.best if budget else ()),
+                *billed_part(choice.bought, budget),
                 *upkeep_words(own.lines),
                 *sold_apart(accelerator, size.accelerators),
                 *in_host(estimate, inputs),
@@ -230,6 +234,7 @@ def rent_or_buy(
         unit=work.unit,
         months=owning.months,
         hours_per_month=hours,
+        runs_per_month=hours * groups / work.run_hours.expected if work.run_hours else None,
         place=place.name,
         own=own,
         rents=rents,

@@ -226,6 +226,8 @@ class Purchase(Noun):
     """A run on one group (training). [h]"""
     tokens_per_s: float | None
     """All groups together (serving). [tokens/s]"""
+    runs_per_month: float | None = None
+    """Training: what the machines were chosen for; None: as many as their hours in use take."""
 
 
 class BudgetAnswer(Noun):
@@ -263,6 +265,8 @@ class Ownership(Noun):
     """The unit of the work: ``token``, ``image`` or ``sample``."""
     months: int
     hours_per_month: float
+    runs_per_month: float | None = None
+    """Training: what all machines do in these hours."""
     place: str
     own: OwningCost
     rents: tuple[RentCost, ...]

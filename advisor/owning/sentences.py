@@ -26,6 +26,7 @@ from advisor.owning.assumptions import OFF
 from advisor.owning.compare import Comparison
 from advisor.owning.results import (
     Assumption,
+    BudgetAnswer,
     Line,
     Ownership,
     ProcessorOption,
@@ -105,15 +106,20 @@ def upkeep_words(lines: Iterable[Line]) -> Iterator[str]:
         yield f"Owning includes {' and '.join(parts)}."
 
 
-def billed_part(bought: Purchase | None, best: Sequence[Purchase]) -> Iterator[str]:
+def billed_part(bought: Purchase | None, budget: BudgetAnswer | None) -> Iterator[str]:
     """Yield the machines of the bill, or which part of a mixed purchase it is of."""
+    best = budget.best if budget else ()
     if bought is None or best == (bought,):
         return
     machines = f"{whole(bought.machines)} x {bought.machine_name} for {money(bought.usd)}"
     if bought in best:
         yield f"The bill is of the largest part of what the budget buys, {machines}."
     else:
-        yield f"The machines: {machines}, {bought.rated_w:,.0f} W rated."
+        runs = bought.runs_per_month
+        more = f", for {plain(runs, 3)} runs a month" if runs else ""
+        if budget and bought.usd > budget.budget_usd:
+            more += "; nothing within the budget does this work as fast as it is asked for"
+        yield f"The machines: {machines}, {bought.rated_w:,.0f} W rated{more}."
 
 
 def _cheaper(compared: list[Comparison], main: Comparison) -> str:

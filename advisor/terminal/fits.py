@@ -107,8 +107,8 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
 
 
 KEY_ROWS: Final = (
-    *("Memory, reported", "Bandwidth", "bf16 rate", "Cheapest rent", "Board power"),
-    *("fp8 rate", "bf16 per rent", "Link between cards"),
+    *("Memory, reported", "Bandwidth", "bf16 rate", "Cheapest rent", "Purchase price"),
+    *("Board power", "fp8 rate", "bf16 per rent", "Link between cards"),
 )
 """Rows of cards that would not fit on a screen with all, the most important first."""
 NOTES: Final = 6

@@ -56,7 +56,7 @@ def test_the_question_of_all_pages_is_planned_as_a_workload() -> None:
     assert "QLoRA fine-tuning of Qwen3 8B, tokens 20M" in text(page)
 
 
-def test_runs_that_nobody_states_fill_the_hours_of_rent_or_buy() -> None:
+def test_runs_that_nobody_states_are_those_of_rent_or_buy() -> None:
     page = opened("fleet", {"model": "qwen3-8b", "task": "qlora", "tokens": "20M"})
     bought = opened("rent_or_buy", {"model": "qwen3-8b", "task": "qlora", "tokens": "20M"})
     case = tune("qwen3-8b", method="qlora", tokens=20e6, limits={"deadline_hours": 24})
@@ -65,9 +65,10 @@ def test_runs_that_nobody_states_fill_the_hours_of_rent_or_buy() -> None:
     time = estimate(case | {"hardware": hardware}).time
     assert time is not None
 
-    runs = float(page.number_input(key="fleet_runs").placeholder.partition(",")[0])
-    assert "at 200 hours a month" in text(bought)
-    assert runs * time.run_hours.expected == pytest.approx(200, rel=0.005)
+    runs = float(page.number_input(key="fleet_runs").placeholder)
+    assert f"at {found.hours_per_month:,.0f} hours a month" in text(bought)
+    assert f"for {runs:g} runs a month" in text(bought)
+    assert runs * time.run_hours.expected == pytest.approx(found.hours_per_month, rel=0.005)
     workload = {"name": "QLoRA fine-tuning of Qwen3 8B", "case": case, "runs_per_month": runs}
     assert plan_fleet({"workloads": [workload], "single": True}).sentence in text(page)
 

@@ -105,7 +105,7 @@ def ask() -> controls.Slots:
         for column in counted:
             controls.field("own_count", slots, column)
         with hours:
-            box(page(), "hours", step=10, placeholder=f"{_usual_hours():g}")
+            box(page(), "hours", step=10, placeholder=_usual_hours())
         with horizon:
             box(page(), "months")
         with place:
@@ -122,10 +122,12 @@ def ask_main(slots: controls.Slots, found: api.Ownership | None) -> None:
             _box(path, found)
 
 
-def _usual_hours() -> float:
-    """Return the hours of a month where the reader states none."""
-    serving = state.current(page()).task == Task.SERVE
-    return HOURS_PER_MONTH if serving else TRAINING_HOURS_PER_MONTH
+def _usual_hours() -> str:
+    """Return the hours of a month where the reader states none; or that runs decide."""
+    asked = state.current(page())
+    if asked.task == Task.SERVE:
+        return f"{HOURS_PER_MONTH:g}"
+    return f"{TRAINING_HOURS_PER_MONTH:g}" if asked.own_accelerator else "by runs"
 
 
 def question(inputs: Inputs) -> Question:

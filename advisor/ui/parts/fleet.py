@@ -16,7 +16,6 @@ from advisor.frames import fleet as tables
 from advisor.nouns.case_files import load_sent
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Task
-from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.ui.forms import money_inputs
 from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
@@ -173,8 +172,7 @@ def _ask_how_often(asked: Inputs) -> None:
         if asked.task == Task.SERVE:
             box(inputs(), "when")
         else:
-            usual = f"{_usual_runs(asked):g}, {TRAINING_HOURS_PER_MONTH:g} h of work"
-            box(inputs(), "runs", format="%g", placeholder=usual)
+            box(inputs(), "runs", format="%g", placeholder=f"{_usual_runs(asked):g}")
     with columns[1]:
         box(inputs(), "growth", format="%g")
     with columns[2]:
@@ -254,15 +252,12 @@ def _anywhere(asked: Inputs) -> Inputs:
 
 
 def _usual_runs(asked: Inputs) -> float:
-    """Return the runs that fill the usual hours of what *Rent or buy* would own; else 1."""
+    """Return the runs that *Rent or buy* counts with; else 1."""
     try:
-        own = money_inputs.answer(money_inputs.usual(_anywhere(state.usable(asked)))).own
+        found = money_inputs.answer(money_inputs.usual(_anywhere(state.usable(asked))))
     except InputError:  # told where the plan would stand
         return 1.0
-    if own.usd_per_run is None:
-        return 1.0
-    hours = own.usd_per_run.expected / own.usd_per_hour.expected
-    return round_significant(TRAINING_HOURS_PER_MONTH / hours, 3)
+    return round_significant(found.runs_per_month or 1.0, 3)
 
 
 def _when(hours: str) -> dict[str, Any]:
