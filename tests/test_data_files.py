@@ -49,6 +49,7 @@ empty: {}
             "model_families.yaml",
         ),
         "launch_models.yaml",
+        "published_weights.yaml",
         *("software.yaml", "tools.yaml", "tool_choice.yaml"),
     ],
 )

@@ -18,6 +18,8 @@ FILE = "model_presets.yaml"
 _SIZE = re.compile(r"[\d.]+[bm]")
 _FORMAT = re.compile(r"(.+?)[-:_](i?q\d\w*|b?f(?:loat)?\d+|fp\d+|int\d|\dbit|bnb\S*|awq|gptq|gguf)")
 """A name that ends with a number format, as Ollama's tags and repositories of weights do."""
+_TUNED = re.compile(r"meta-|-(instruct|base|chat|it|pt|hf|bf16)(?![a-z0-9])")
+"""What the names of a model's variants add to it."""
 Fields = tuple[tuple[str, object], ...]
 """Fields of a model's config with their values."""
 
@@ -128,6 +130,20 @@ def hub_ids_beside(name: str) -> tuple[str, ...]:
     return tuple(_load().presets[preset].hub) if preset else ()
 
 
+def tuned_alike(name: str) -> tuple[str, ...]:
+    """Return the hub ids of the model that a hub id names, itself first: tuned, or as trained.
+
+    >>> tuned_alike("Qwen/Qwen2.5-7B"), tuned_alike("Qwen/Qwen3.6-27B")
+    (('Qwen/Qwen2.5-7B', 'Qwen/Qwen2.5-7B-Instruct'), ('Qwen/Qwen3.6-27B',))
+    """
+    same = (each for each in hub_ids_beside(name) if _untuned(each) == _untuned(name))
+    return tuple(dict.fromkeys((name, *same)))
+
+
+def _untuned(hub_id: str) -> str:
+    return _TUNED.sub("", hub_id.rpartition("/")[2].lower())
+
+
 def find_preset(name: str) -> str | None:
     """Return the preset of a name, a hub id or ``org__name``; None if there is none.
 
@@ -210,9 +226,10 @@ def load_preset(
             nearest=f", e.g. {', '.join(nearest)}" if nearest else ", e.g. llama-3.1-8b",
         )
     plain = _plain(known)
+    stated = listed_hub_id(name) or plain.hub_id
     if not pruning and not other and (sample is None or plain.unit is Unit.TOKEN):
-        return plain
-    return _build(known, sample, pruning, other)
+        return _variant(known, stated)
+    return _build(known, sample, pruning, other).changed(hub_id=stated)
 
 
 def refuse_unread(name: str) -> None:
@@ -244,6 +261,13 @@ def _plain(name: str) -> ModelArchitecture:
         return kept(f"checked_{name}", partial(_build.__wrapped__, name, None, 0.0, ()))
     except InputError as error:  # the file itself is wrong, not the request
         refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
+
+
+@cache
+def _variant(name: str, hub_id: str | None) -> ModelArchitecture:
+    """Return a preset as published, under one of its hub ids."""
+    plain = _plain(name)
+    return plain if hub_id == plain.hub_id else plain.changed(hub_id=hub_id)
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,7 @@ from advisor.estimate.tools.software import ToolRules
 from advisor.export.checks.guide import Run, guide
 from advisor.export.checks.steps import Platform, check_platform, platform_named, usual_platform
 from advisor.export.engines.choice import expressed, program_for
-from advisor.export.engines.launches import published, server_launch
+from advisor.export.engines.launches import server_launch
 from advisor.export.engines.programs import Program, programs
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import ENGINES, GUIDES, REPORTS, SERVES, TRAINS, Export, Format
@@ -249,7 +249,7 @@ class _Writer:
             if as_told.differences:
                 differences += (*as_told.differences, "The figures above are of this file.")
         plain = self.plain(plan)
-        found = published(program, plain) if program else None
+        found = program.published(card, plain.model, plan.precision) if program else None
         if found and self.checkpoint is None:
             differences += (f"Loads {found}: published weights in {plan.precision}.",)
         return replace(

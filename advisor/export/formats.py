@@ -31,6 +31,7 @@ class Format(StrEnum):
     VLLM = "vllm", "Launch with vLLM (shell)", "serve.sh"
     SGLANG = "sglang", "Launch with SGLang (shell)", "serve.sh"
     TENSORRT_LLM = "tensorrt-llm", "Launch with TensorRT-LLM (shell)", "serve.sh"
+    LMDEPLOY = "lmdeploy", "Launch with LMDeploy (shell)", "serve.sh"
     LLAMA_CPP = "llama-cpp", "Launch with llama.cpp (shell)", "serve.sh"
     OLLAMA = "ollama", "Launch with Ollama (shell)", "serve.sh"
     TEI = "tei", "Launch with TEI (shell)", "serve.sh"

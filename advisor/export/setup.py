@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from advisor.architecture.pairs import writes_apart
-from advisor.architecture.presets import hub_ids_beside, listed_hub_id
+from advisor.architecture.presets import hub_ids_beside
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.errors import refusal
 from advisor.estimate.placement import Placement
@@ -110,9 +110,10 @@ class Setup:
 
     def slurm_orders(self, time: str) -> list[str]:
         """Return the head of a Slurm job with one task on each machine, for at most ``time``."""
-        # A machine with TPUs is a node without generic resources (github SchedMD/slurm-gcp).
+        # A machine with TPUs is a node without generic resources (github SchedMD/slurm-gcp), as one
+        # with processors alone.
         each = f"#SBATCH --gpus-per-node={self.per_machine}"
-        cards = [] if self.accelerator.segment is Segment.TPU else [each]
+        cards = [] if self.accelerator.segment in (Segment.TPU, Segment.CPU) else [each]
         return [
             f"#SBATCH --job-name={self.slug}",
             f"#SBATCH --nodes={self.machines}",
@@ -141,9 +142,7 @@ class Setup:
     @property
     def named(self) -> str | None:
         """Hub id or path of the weights that the case names, or of the model's own."""
-        asked = self.case.model.preset or self.case.model.hub
-        stated = listed_hub_id(asked) if asked else None
-        return self.checkpoint or stated or self.model.hub_id
+        return self.checkpoint or self.model.hub_id
 
     @property
     def weights(self) -> str:
@@ -225,6 +224,8 @@ class Setup:
                 "the figures above hold for this file."
             )
             lines += self._old_card()
+            if self.accelerator.segment is Segment.EDGE:
+                lines.append("PyTorch must be built for this board: --to checklist says which.")
             if self.accelerator.vendor in ("AMD", "Intel") and not self.torch_install:
                 lines.append(
                     "PyTorch must be built for this card, as in the image "

@@ -66,6 +66,7 @@ from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
 from advisor.nouns.images import vision_towers
 from advisor.nouns.precision import number_formats
+from advisor.nouns.software.published_weights import listed_weights
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import technique_facts
@@ -401,6 +402,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "serving_programs.yaml": programs,
     "setup_steps.yaml": all_steps,
     "launch_models.yaml": launch_models,
+    "published_weights.yaml": listed_weights,
     "training_programs.yaml": descriptions,
     "sharing.yaml": sharing_parts,
     "training_refusals.yaml": training_refusals,

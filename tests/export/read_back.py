@@ -20,6 +20,7 @@ PROGRAMS = {
     "vllm": "vllm",
     "python3": "sglang",
     "trtllm-serve": "tensorrt-llm",
+    "lmdeploy": "lmdeploy",
     "llama-server": "llama-cpp",
     "ollama": "ollama",
     "text-embeddings-router": "tei",
@@ -139,6 +140,9 @@ def read(program: str, arguments: list[str], files: dict[str, str]) -> Server:
         server.pipeline = content["pipeline_parallel_size"]
         server.context, server.sequences = content["max_seq_len"], content["max_batch_size"]
         server.cache = NAMED.get(content["kv_cache_config"]["dtype"])
+    elif program == "lmdeploy":
+        sizes = (options[name] for name in ("--tp", "--session-len", "--max-batch-size"))
+        server.tensor, server.context, server.sequences = map(int, sizes)
     elif program == "llama-cpp":
         server.sequences = int(options["-np"])
         server.context = int(options["-c"]) // server.sequences
@@ -151,10 +155,8 @@ def read(program: str, arguments: list[str], files: dict[str, str]) -> Server:
         )
         server.context = int(lines["num_ctx"])
         server.weights = gguf_format(lines["FROM"])
-    elif program == "tei":
-        server.sequences = int(options["--max-batch-requests"])
-    elif program == "infinity":
-        server.sequences = int(options["--batch-size"])
+    elif program in ("tei", "infinity"):
+        server.sequences = int(options.get("--max-batch-requests") or options["--batch-size"])
     elif program == "whisper-cpp":
         server.sequences, server.weights = 1, whisper_format(options["-m"])
     elif program == "triton":
@@ -162,10 +164,9 @@ def read(program: str, arguments: list[str], files: dict[str, str]) -> Server:
         server.sequences = int(batch)
     else:
         server.sequences = int(options.get("--batch", 1))
-    stated = options.get("--quantization") or options.get("--dtype")
-    stated = stated or options.get("--compute-type")
-    if stated:
-        server.weights = NAMED[stated]
+    named = [options.get(name) for name in ("--quantization", "--dtype", "--compute-type")]
+    if weights := next(filter(None, named), None):
+        server.weights = NAMED[weights]
     if "--kv-cache-dtype" in options:
         server.cache = NAMED[options["--kv-cache-dtype"]]
     return server

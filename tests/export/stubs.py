@@ -22,7 +22,8 @@ STUBS = (
     ),
     *("scontrol", "srun", "torchrun", "vllm", "wget"),
     *("tritonserver", "whisper-quantize", "whisper-server"),
-    *("infinity_emb", "llama-server", "ollama", "text-embeddings-router", "trtllm-serve"),
+    *("infinity_emb", "llama-server", "ollama", "text-embeddings-router"),
+    *("lmdeploy", "trtllm-serve"),
 )
 REAL = ("bash", "cat", "find", "head", "mkdir", "sed", "seq", "sleep", "sort", "tail", "touch")
 """What the scripts use, and what the hostile names would like to."""

@@ -193,7 +193,8 @@ def test_what_would_not_start_is_refused(change: dict[str, Any], to: str, words:
 def test_weights_in_a_format_that_no_engine_makes_need_a_checkpoint() -> None:
     case = {**SERVE, "workload": {**SERVE["workload"], "weight_format": "w4a16"}}
     with pytest.raises(InputError, match="--checkpoint"):
-        advisor.export(case, "vllm")
+        advisor.export({**case, "model": {"preset": "yi-34b"}}, "vllm")
+    assert "RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w4a16" in content(case, "vllm")
     text = content(case, "vllm", checkpoint="org/awq")
     assert "vllm serve org/awq" in text
     assert "--quantization" not in text  # the checkpoint says it

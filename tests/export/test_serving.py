@@ -32,7 +32,7 @@ CARDS = ("h100-sxm", "mi300x", "gaudi3", "tpu-v6e", "rtx-4090", "apple-m3-ultra"
 SERVED = {
     "h100-sxm": {*MODELS},
     "mi300x": {*MODELS},
-    "gaudi3": {"llama-3.1-8b", "gpt-oss-120b", "deepseek-r1"},
+    "gaudi3": {"llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b", "deepseek-r1"},
     "tpu-v6e": {"llama-3.1-8b", "llama-3.1-70b"},
     "rtx-4090": {*MODELS},
     "apple-m3-ultra": {*MODELS},
@@ -44,7 +44,6 @@ NGRAM = '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4
 FORMATS = ("shell", "slurm", "kubernetes", "compose", "skypilot", "dstack")
 INSTEAD = {  # named by the refusal, from the documents of the tools
     ("sdxl-unet", "gaudi3"): "Optimum Habana",
-    ("llama-3.1-70b", "gaudi3"): "--checkpoint with weights in fp8",
     ("bert-base", "tpu-v6e"): "JAX",
     (
         "deepseek-r1",
@@ -144,8 +143,7 @@ def test_a_pair_has_a_file_that_says_its_plan_or_a_refusal_that_says_what_works(
         assert unserved.remedy
         return
     name = own_format(model, card) if to == "shell" else to
-    made = answer.precision not in ("w4a16", "nvfp4") and not hosted(answer)
-    served = model in SERVED[card] and answer.memory.fits and made
+    served = model in SERVED[card] and answer.memory.fits and not hosted(answer)
     try:
         text = advisor.export(case, name, answer=answer).content
     except InputError as error:
@@ -421,8 +419,8 @@ def test_a_cluster_starts_the_engine_that_the_case_names(stubs: Stubs) -> None:
     [server] = servers(text, "slurm", stubs)
     assert server.program == "sglang"
     assert expectation(text) == expectation(advisor.export(case, "sglang").content)
-    case["workload"]["engine"] = "lmdeploy"
-    with pytest.raises(InputError, match=r"no file starts LMDeploy .* --to vllm"):
+    case["workload"]["engine"] = "exllamav2"
+    with pytest.raises(InputError, match=r"no file starts ExLlamaV2 .* --to vllm"):
         advisor.export(case, "kubernetes")
 
 
@@ -865,10 +863,14 @@ def test_batches_are_those_of_the_estimate() -> None:
 
 def test_fp8_on_gaudi_comes_from_the_checkpoint() -> None:
     """vllm-gaudi v0.26.0 calibrates fp8 beforehand; --quantization fp8 is CUDA's."""
-    case = serve("llama-3.1-8b", "gaudi3", 1, weight_format="fp8")
+    case = serve("granite-3.3-8b", "gaudi3", 1, weight_format="fp8")
     with pytest.raises(InputError, match="--checkpoint"):
         advisor.export(case, "vllm")
     assert "--quantization" not in advisor.export(case, "vllm", checkpoint="org/fp8").content
+    published = serve("llama-3.1-8b-instruct", "gaudi3", 1, weight_format="fp8")
+    text = advisor.export(published, "vllm").content
+    assert "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic" in text
+    assert "--quantization" not in text
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
@@ -978,3 +980,20 @@ def test_published_files_of_llama_cpp_are_named() -> None:
     ).content
     assert "-hf ggml-org/gpt-oss-20b-GGUF \\\n" in told
     assert "convert_hf_to_gguf" not in told
+
+
+def test_lmdeploy_serves_on_a_v100_in_its_image(stubs: Stubs) -> None:
+    """TurboMind runs from V100 on (README of LMDeploy), which vLLM's wheels left."""
+    case = serve("qwen2.5-7b-instruct", "v100-pcie-16gb", 1)
+    text = advisor.export(case, "lmdeploy").content
+    [server] = servers(text, "lmdeploy", stubs)
+    check_documented(server)
+    assert (server.program, server.context) == ("lmdeploy", 1280)
+    assert "openmmlab/lmdeploy:v0.16.0-cu12.8" in text
+
+
+def test_a_thor_runs_vllms_own_image() -> None:
+    """NVIDIA/skills, jetson-llm-serve: upstream vLLM on Thor, and on Orin from JetPack 7.2 on."""
+    text = advisor.export(serve("qwen3-8b", "jetson-thor-t5000", 1, concurrency=8), "vllm").content
+    assert "vllm/vllm-openai:" in text
+    assert "JetPack 7" in text

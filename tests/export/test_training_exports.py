@@ -1081,3 +1081,23 @@ def test_cards_without_files_are_told_what_trains_there(card: str, instead: str)
     with pytest.raises(InputError, match=instead) as refused:
         advisor.export(case, "torchrun")
     assert "does not run" not in str(refused.value)
+
+
+def test_a_processor_fine_tunes_with_trl_and_a_job_asks_for_no_card() -> None:
+    """transformers 5.23.0, training_args.py: use_cpu; wheels without CUDA have their own index."""
+    case = tuned("qwen2.5-0.5b", "full", tokens=2e6)
+    case |= {"hardware": {"accelerator": "xeon-8480plus", "count": 1}}
+    text = advisor.export(case, "torchrun").content
+    assert "--use_cpu true" in text
+    assert "whl/cpu" in text
+    assert "--gpus-per-node" not in advisor.export(case, "slurm").content
+
+
+def test_orpo_is_planned_under_what_starts_it() -> None:
+    """TRL's trainer of ORPO has no script, and DeepSpeed's files start TRL's trainers."""
+    case = tuned("llama-3.1-8b", "lora", samples=20_000, preference="orpo", sequence_length=2048)
+    case |= {"hardware": {"accelerator": "l40s", "count": 1}}
+    found = advisor.estimate(case)
+    assert found.software is not None
+    assert found.software.name in ("axolotl", "llama-factory")
+    assert "rl: orpo" in advisor.export(case, "axolotl").content

@@ -24,12 +24,14 @@ from advisor.estimate.serving.stored_bytes import (
     stores_as_published,
 )
 from advisor.estimate.serving.unlike import split_note
+from advisor.estimate.tools.serving_formats import is_stored, loaded
 from advisor.foundation.formatting import duration, memory, percent
 from advisor.foundation.units import BITS_PER_BYTE, GB, GIB, MIB, TFLOP, trimmed
 from advisor.nouns.hardware import Accelerator, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
+from advisor.nouns.software.published_weights import listed_weights
 from advisor.nouns.software.quality import quality_words
 from advisor.nouns.techniques import Speculation, reserved_rank, technique_facts
 from advisor.nouns.workload import Serving
@@ -75,6 +77,7 @@ def _text_notes(
     flags = ", ".join(flag for flag, stated in open_formats.items() if stated is None)
     cache = cache_format(workload, placement.accelerator)
     yield f"weights in {title}, cache in {cache}{flags and f' ({flags})'}"
+    yield from _source_note(placement, architecture)
     if isinstance(placement.accelerator, UnlikeCards):
         yield split_note(placement.accelerator, architecture, workload, weight_format)
     loss = quality_words(weight_format.name)
@@ -87,6 +90,25 @@ def _text_notes(
         yield (
             f"a cache of {placement.cache} (--kv-cache {placement.cache}) leaves room for larger "
             f"weights; published loss of quality: {loss}"
+        )
+
+
+def _source_note(placement: Placement, architecture: ModelArchitecture) -> Iterator[str]:
+    """Yield where weights are from that the tool does not make of the model's own."""
+    tool, name = placement.tool, placement.precision
+    found = tool.support(placement.accelerator) if tool else None
+    if tool is None or found is None or name == architecture.weight_format:
+        return
+    program = (tool, found[1])
+    if listed := loaded(program, name, architecture):
+        yield f"weights in {name} are published: {listed}"
+    elif is_stored(program, name):
+        known = f"no published {name} weights of {architecture.hub_id} are known here"
+        makes = f"{tool.title} makes no {name} weights while it loads"
+        makers = listed_weights().makers[name]
+        yield (
+            f"{known if architecture.hub_id else makes}: make them first with {makers}, and name "
+            "them in export (--checkpoint)"
         )
 
 

@@ -1,16 +1,20 @@
 """Weight formats in which a tool may serve a model on a card, largest first."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from advisor.architecture.presets import tuned_alike
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, stored_format
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
+from advisor.nouns.software.published_weights import listed_weights
 from advisor.nouns.software.tool_choice import FormatLadder
 from advisor.nouns.software.tool_offers import Support
 from advisor.nouns.software.tools import Tool, tool_choice
 from advisor.nouns.workload import Serving
 
+SMALLER: Final = 0.95
+"""Size of a format over that of a larger one, below which a plan tries it. Assumed."""
 Program = tuple[Tool, Support]
 """A tool, and what it offers on a card."""
 
@@ -83,16 +87,46 @@ def _formats(
     sizes = {WEIGHT_FORMATS[own or "fp32"].bytes_per_parameter}
     for name in (*ladder.usual, *ladder.smaller):
         size = WEIGHT_FORMATS[name].bytes_per_parameter
-        if size < min(sizes) and support.serves(card, name) and _multiplies(card, name):
+        if size < SMALLER * min(sizes) and _offered(program, card, name, model):
             sizes.add(size)
             first.append(Way(tool, name, name in ladder.usual, name in ladder.beside))
     return tuple(first)
 
 
-def _multiplies(card: Accelerator, name: str) -> bool:
-    """Whether a plan chooses a format there: one for 4-bit products needs units for them."""
+def _offered(program: Program, card: Accelerator, name: str, model: ModelArchitecture) -> bool:
+    """Whether a plan chooses a format there.
+
+    Formats for 4-bit products need units for them. A checkpoint that holds the format must be
+    published, unless the weights are the user's own.
+    """
     compute = WEIGHT_FORMATS[name].compute
-    return compute != "fp4" or compute in card.peak_flops_per_s
+    able = compute != "fp4" or compute in card.peak_flops_per_s
+    if not able or not program[1].serves(card, name):
+        return False
+    return (
+        model.hub_id is None or not is_stored(program, name) or bool(loaded(program, name, model))
+    )
+
+
+def is_stored(program: Program, name: str) -> bool:
+    """Whether a checkpoint must hold a format already: the tool does not make it on loading."""
+    offer = program[0].serving
+    return name in program[1].stored or (offer is not None and name in offer.stored)
+
+
+def loaded(program: Program, name: str, model: ModelArchitecture) -> str | None:
+    """Return the hub id of published weights in a format that a tool loads, if there are any.
+
+    Those of a tuned variant only where the tool makes none of the model's own.
+    """
+    offer = program[0].serving
+    if model.hub_id is None or not (
+        WEIGHT_FORMATS[name].mixture or (offer and name in offer.loads)
+    ):
+        return None
+    names = tuned_alike(model.hub_id) if is_stored(program, name) else (model.hub_id,)
+    listed = listed_weights().names
+    return next((listed[each][name] for each in names if name in listed.get(each, {})), None)
 
 
 def hosted_ways(

@@ -221,7 +221,9 @@ class ToolRules:
         usual = usual_tools(card, self.duty, self.architecture.total_parameters)
         few = tool_choice().few
         workload = self.case.workload
-        text = self.duty is Duty.GENERATE and isinstance(workload, Serving) and for_few(workload)
+        always = card.architecture in few.any_number
+        few_users = isinstance(workload, Serving) and for_few(workload)
+        text = self.duty is Duty.GENERATE and (always or few_users)
         board = self.duty is Duty.CLASSIFY and card.segment is Segment.EDGE
         if (text or board or self.duty is Duty.TRANSCRIBE) and few.on(card):
             return tuple(sorted(usual, key=lambda tool: tool.name not in few.tools))

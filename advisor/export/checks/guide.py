@@ -61,6 +61,7 @@ def situation_of(
         platform=platform,
         provider=setup.estimate.cost.provider,
         backend=_backend(card, tool),
+        architecture=card.architecture,
         work="serve" if isinstance(setup.workload, Serving) else "train",
         way=_way(launch, tool, card),
         machines=setup.linked,

@@ -58,6 +58,8 @@ class Step(Noun):
     """Empty: all."""
     backends: tuple[str, ...] = ()
     """Empty: all."""
+    architectures: tuple[str, ...] = ()
+    """Of cards. Empty: all."""
     providers: tuple[str, ...] = ()
     """Of rented machines. Empty: all."""
     work: tuple[Literal["train", "serve"], ...] = ()
@@ -103,6 +105,7 @@ class Situation(Noun):
     provider: str | None
     """Of rented machines."""
     backend: str
+    architecture: str
     work: Literal["train", "serve"]
     way: Way
     machines: int
@@ -176,6 +179,7 @@ def _applies(step: Step, situation: Situation) -> bool:
         (not step.platforms or situation.platform in step.platforms)
         and (not step.providers or situation.provider in step.providers)
         and (not step.backends or situation.backend in step.backends)
+        and (not step.architectures or situation.architecture in step.architectures)
         and (not step.work or situation.work in step.work)
         and (not step.way or situation.way in step.way)
         and (not step.several or situation.machines > 1)

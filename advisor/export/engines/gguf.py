@@ -3,9 +3,9 @@
 from advisor.estimate.serving.unlike import bytes_by_card
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.script import Options
-from advisor.export.training.model_names import launch_models
 from advisor.nouns.hardware import Segment, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.published_weights import listed_weights
 
 
 def file(servers: Servers) -> Options:
@@ -76,7 +76,7 @@ def _weights(servers: Servers) -> tuple[bool, str]:
     if is_file or checkpoint.count("/") != 1:
         return False, checkpoint
     # The hub finds a file by its format, but for MXFP4; a published name is whole.
-    listed = launch_models().quantized.names.values()
+    listed = listed_weights().names.values()
     whole = ":" in checkpoint or any(checkpoint in formats.values() for formats in listed)
     return True, checkpoint if whole else f"{checkpoint}:{form}"
 

@@ -14,12 +14,11 @@ from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines import gguf, neuron, speech
-from advisor.export.engines.programs import Program, predicts_tokens
+from advisor.export.engines.programs import predicts_tokens
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
 from advisor.export.quoting import shell_word, yaml_text
 from advisor.export.script import Launch, Options
-from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.words import chats
 from advisor.export.versions import image_source, pip_install
@@ -344,20 +343,11 @@ def _file(content: str | dict[str, object]) -> str:
     return yaml_text({name: value for name, value in content.items() if value is not None})
 
 
-def published(program: Program, setup: Setup) -> str | None:
-    """Return the hub id of published weights in the plan's format that the program reads."""
-    wanted = setup.estimate.precision
-    stated = program.states(wanted)
-    if setup.named is None or stated is None or not stated.published:
-        return None
-    return launch_models().quantized.names.get(setup.named, {}).get(wanted)
-
-
 def _check(servers: Servers) -> None:
     """Refuse machines that the program does not join, and weights that it cannot make."""
     setup, program = servers.setup, servers.program
     wanted = setup.estimate.precision
-    kept = {*servers.build.stored, *(n for n, item in program.weights.items() if item.stored)}
+    kept = program.stored_on(setup.accelerator)
     made = [n for n in program.weights if program.serves(setup.accelerator, n) and n not in kept]
     named = wanted == setup.model.weight_format or setup.checkpoint
     stated, held = weights_of(servers), setup.estimate.memory
@@ -372,8 +362,7 @@ def _check(servers: Servers) -> None:
             usable=memory(held.usable_bytes),
         )
     if wanted in kept and not named:
-        known = launch_models().quantized.names.get(setup.named or "", {})
-        made += [name for name in known if name in program.weights and name not in made]
+        made += [name for name in kept if program.published(setup.accelerator, setup.model, name)]
         raise refusal(
             "weights_not_converted",
             value=setup.weights,

@@ -13,6 +13,7 @@ from pydantic import Field
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Part
 from advisor.catalog.records import IsoDay
+from advisor.estimate.tools.serving_formats import loaded
 from advisor.export.filling import Lines
 from advisor.export.versions import image_named, version_of
 from advisor.foundation.data_files import read_yaml
@@ -40,10 +41,10 @@ class Build(Noun):
     """Image by target (gfx942), architecture or lowest compute capability."""
     kernels: dict[str, str] = Field(default_factory=dict)
     """Image -> backend whose kernels it holds, if that is another one of the card."""
+    boards: bool = False
+    """Whether the image also runs on boards with a system of their own (Jetson)."""
     bare: bool = False
     """Whether the image lacks the program, which is then installed there."""
-    stored: tuple[str, ...] = ()
-    """Weight formats that the checkpoint must hold already, on these cards."""
     device: str = ""
     """The program's own word for the backend."""
     without: tuple[Duty, ...] = ()
@@ -64,14 +65,14 @@ class Build(Noun):
     def image_for(self, card: Accelerator) -> str | None:
         """Return the image for a card, with its version; None if there is none.
 
-        Boards with a system of their own (Jetson) run none of these images.
+        Boards with a system of their own (Jetson) run few of these images.
         """
         name = self.image_key(card)
         return image_named(name) if name else None
 
     def image_key(self, card: Accelerator) -> str | None:
         """Return the same image as ``data/launch_versions.yaml`` names it."""
-        if card.segment is Segment.EDGE:
+        if card.segment is Segment.EDGE and not self.boards:
             return None
         own = card.compute_capability or card.architecture
         name = self.images.get(own, self.image)
@@ -85,10 +86,6 @@ class Weights(Noun):
     """How a program is told a weight format."""
 
     options: tuple[str, ...] = ()
-    stored: bool = False
-    """Whether the checkpoint must hold the format already."""
-    published: bool = False
-    """Whether it reads the published weights in this format that are known here."""
     whole: bool = False
     """Whether it is made of 16-bit weights that lie on the cards first."""
     extra: tuple[str, ...] = ()
@@ -210,7 +207,7 @@ class Program(Noun):
     def states(self, weight_format: str) -> Weights | None:
         """Return how it is told a weight format; None if it cannot be."""
         if self.reads_gguf and WEIGHT_FORMATS[weight_format].mixture:
-            return Weights(gguf=weight_format.upper(), published=True)
+            return Weights(gguf=weight_format.upper())
         return self.weights.get(weight_format)
 
     def serves(self, card: Accelerator, weight_format: str) -> bool:
@@ -220,6 +217,16 @@ class Program(Noun):
             return False
         # The table lists what the tool was published for: a GGUF file holds any of its formats.
         return bool(stated.gguf) or found[1].serves(card, weight_format)
+
+    def stored_on(self, card: Accelerator) -> frozenset[str]:
+        """Return the weight formats that a checkpoint must hold already on a card."""
+        found, offer = self.tool.support(card), self.tool.serving
+        return frozenset((*(found[1].stored if found else ()), *(offer.stored if offer else ())))
+
+    def published(self, card: Accelerator, model: ModelArchitecture, name: str) -> str | None:
+        """Return the hub id of published weights in a format that it loads on a card."""
+        found = self.tool.support(card)
+        return loaded((self.tool, found[1]), name, model) if found else None
 
     def release(self, card: Accelerator) -> str:
         """Return the release that a file for a card installs or runs, with its name."""

@@ -123,7 +123,7 @@ class Servers:
     def download_bytes(self) -> float:
         """Size of the weights that a server loads. [bytes]"""
         setup, stated = self.setup, weights_of(self)
-        kept = stated.stored or stated.gguf or setup.checkpoint is not None
+        kept = stated.gguf or setup.checkpoint is not None
         name = setup.estimate.precision if kept else setup.model.weight_format
         if name not in WEIGHT_FORMATS:
             name = "bf16"

@@ -21,6 +21,8 @@ FABRIC: Final = (
 memory without limit (NCCL 2.26.2 user guide, troubleshooting.rst, shared memory)."""
 HUB: Final = '-e HF_TOKEN -v "$HOME/.cache/huggingface:/root/.cache/huggingface"'
 """Options of ``docker run`` that pass the rights to gated weights, and keep what was loaded."""
+PORTS: Final = ("--port", "--server-port")
+"""Options by which programs are told their port."""
 JOB: Final = "job.sh"
 SERVING_DAYS: Final = 1
 """Time of a Slurm job that serves. Assumed: many partitions allow no more. [d]"""
@@ -31,7 +33,7 @@ def with_port(launch: script.Launch, shift: int) -> script.Launch:
     if not shift:
         return launch
     options: script.Options = tuple(
-        (name, str(int(values[0]) + shift)) if name == "--port" else (name, *values)  # type: ignore[arg-type]
+        (name, str(int(values[0]) + shift)) if name in PORTS else (name, *values)  # type: ignore[arg-type]
         for name, *values in launch.options
     )
     host = launch.environment.get("OLLAMA_HOST")
@@ -65,7 +67,7 @@ def _docker(servers: Servers, launch: script.Launch) -> str:
     """Return the command that starts a script of this folder in the image."""
     hub = "" if servers.program.reads_gguf else HUB
     fabric = FABRIC if servers.machines > 1 else ""
-    card = reach(servers.backend).docker
+    card = reach(servers.kernels).docker
     words = ("docker run --rm -it", card, fabric, hub, IN_IMAGE, launch.image)
     return " ".join((*filter(None, words), _in_bash(launch, "FILE").removeprefix("bash ")))
 

@@ -49,15 +49,6 @@ class ModelNames(Noun):
         return self.names[max(held, key=len)] if held else None
 
 
-class Quantized(Noun):
-    """Published weights in fewer bits than the model's own."""
-
-    source: Text
-    date: IsoDay
-    names: dict[str, dict[str, Text]]
-    """By hub id of the model, then by format."""
-
-
 class Kernels(Noun):
     """Packages whose kernels transformers runs in a family's layers."""
 
@@ -111,7 +102,6 @@ class LaunchModels(Noun):
     timm: ModelNames
     simpletuner: ModelNames
     diffusers: ModelNames
-    quantized: Quantized
     gated: ModelNames
     """What the publisher asks to accept before the hub gives the weights."""
     own_code: ModelNames

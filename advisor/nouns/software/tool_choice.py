@@ -96,6 +96,8 @@ class FewUsers(Noun):
     """Most requests at the same time."""
     segments: tuple[Segment, ...]
     architectures: tuple[str, ...]
+    any_number: tuple[str, ...] = ()
+    """Architectures on which text has them for any number of users."""
     tools: tuple[str, ...]
     """Tools that come first."""
 

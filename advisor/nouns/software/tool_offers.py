@@ -88,6 +88,8 @@ class Support(Noun):
     weights: dict[str, Capability | tuple[Chip, ...] | None] = Field(default_factory=dict)
     """Served weight formats: lowest compute capability, or chips, or None for every card.
     ``gguf`` stands for all formats of GGUF files."""
+    stored: tuple[str, ...] = ()
+    """Formats that a checkpoint must hold already, beside those of the tool."""
     unpacks: dict[str, str] = Field(default_factory=dict)
     """Published format -> the wider one in which its checkpoints are served."""
     families: dict[str, tuple[Chip, ...] | None] = Field(default_factory=dict)
@@ -319,6 +321,10 @@ class ServingOffer(Noun):
     """Whether its decoder tries several texts beside each other."""
     at_once: dict[str, PositiveInt] = Field(default_factory=dict)
     """Duty -> most requests that one copy of a model computes together, where that is limited."""
+    stored: tuple[str, ...] = ()
+    """Weight formats that a checkpoint must hold already; the tool makes others while it loads."""
+    loads: tuple[str, ...] = ()
+    """Those whose published weights (``data/published_weights.yaml``) it reads."""
     file_formats: tuple[str, ...] = ()
     """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""
