@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.estimate.hardware.rates import CURVE, card_rates, node_rates
-from advisor.foundation.record import record
+from advisor.foundation.record import by_identity, record
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.software.kernels import KernelEfficiency
@@ -53,10 +53,13 @@ class Columns:
         return {each.name: float(getattr(self, each.name)[index]) for each in fields(self)}
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return the elements of all parts, in order."""
+    def joined(cls, parts: Sequence[Self], sizes: Sequence[int] | None = None) -> Self:
+        """Return the elements of all parts, in order; single ones repeated to ``sizes``."""
         names: tuple[str, ...] = cls.__match_args__
-        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+        columns = [[getattr(one, name) for one in parts] for name in names]
+        if sizes is not None:
+            columns = [[*map(np.broadcast_to, column, sizes)] for column in columns]
+        return cls(*map(np.concatenate, columns))
 
 
 @record
@@ -307,13 +310,7 @@ class HardwareArrays(Columns):
         cls, systems: Sequence[tuple[Accelerator, Node, KernelEfficiency, str]]
     ) -> HardwareArrays:
         """Return systems one after the other, each with the format of its matmuls."""
-        rows = [
-            (card_rates(card, kernels, compute), node_rates(card, node, kernels))
-            for card, node, kernels, compute in systems
-        ]
-        table = np.array([[*one.values(), *other.values()] for one, other in rows])
-        names = [name for part in rows[0] for name in part]
-        return cls(**dict(zip(names, np.ascontiguousarray(table.T), strict=True)))
+        return cls(*np.stack([_rates(*system) for system in systems], axis=1))
 
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""
@@ -340,12 +337,22 @@ class HardwareArrays(Columns):
         return replace(self, **matmul)
 
 
+@by_identity(4096)
+def _rates(card: Accelerator, node: Node, kernels: KernelEfficiency, compute: str) -> Floats:
+    """Return the fields of ``HardwareArrays``, in order."""
+    found = card_rates(card, kernels, compute) | node_rates(card, node, kernels)
+    return np.array([found[name] for name in HardwareArrays.__match_args__])
+
+
 @record
 class Candidates:
     """Configurations to evaluate: layouts on hardware, for one precision."""
 
     layout: LayoutArrays
     hardware: HardwareArrays
+
+    alike: ClassVar[None] = None
+    """What estimates of several have in common that are made together."""
 
     @classmethod
     def of(
@@ -365,3 +372,11 @@ class Candidates:
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Candidates:
         """Return the selected configurations."""
         return Candidates(layout=self.layout.take(index), hardware=self.hardware.take(index))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Candidates], sizes: Sequence[int] | None = None) -> Candidates:
+        """Return the configurations of all parts, in order."""
+        return cls(
+            LayoutArrays.joined([one.layout for one in parts], sizes),
+            HardwareArrays.joined([one.hardware for one in parts], sizes),
+        )

@@ -15,7 +15,7 @@ from advisor.errors import InputError
 from advisor.estimate.placement import Placement
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.results import Estimate
-from advisor.estimate.serving.together import side_by_side
+from advisor.estimate.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.nouns.limits import Objective
 from advisor.planning.explain.missed import missed_limits

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from math import inf
 from typing import Final, NamedTuple
@@ -196,8 +197,9 @@ def _readers(
         # The low end of what they read keeps up.
         strain = option.later_s / option.time
         least = int(rate / per_s * strain) + 1
+        ranks = int(option.layouts.data[option.row])
         for number in range(least, least + MORE_READERS):
-            queues, each_s = number * option.layout.data, option.layout.data / per_s
+            queues, each_s = number * ranks, ranks / per_s
             read, slow = (
                 read_s(workload, limits.at, queues, step_s=factor * step_s, each_s=factor * each_s)
                 for factor in (1.0, strain)
@@ -226,22 +228,27 @@ def _pairs(
     served = served_on(system.accelerator, asked.architecture, workload, form)
     whole, length = LayoutArrays.of(ParallelLayout()), float(workload.input_tokens)
     moved_bytes = float(cached_bytes_per_sequence(served, whole, length)[0])
-    writers = [one for one in answers if meets_tpot(one, limits)]
-    for readers, writing in product(_readers(workload, limits, prompts), writers):
+    writers = [(one, _senders(one)) for one in answers if meets_tpot(one, limits)]
+
+    @cache
+    def wait_s(number: int, alone_s: float) -> float:
+        return float(
+            many_servers_wait_s(
+                servers=float(number),
+                service_s=alone_s,
+                load=rate * alone_s / number,
+                arrival_scv=1.0,
+                service_scv=0.0,
+            )
+        )
+
+    for readers, (writing, takers) in product(_readers(workload, limits, prompts), writers):
         cards = readers.cards + writing.cards
         bytes_per_s = _link_bytes_per_s(asked, system, cards)
         if cards > system.counts[-1] or not bytes_per_s:
             continue
-        ends = readers.option.layout, writing.layout
-        alone_s = moved_bytes / bytes_per_s / min(one.tensor * one.pipeline for one in ends)
-        wait_s = many_servers_wait_s(
-            servers=float(readers.number),
-            service_s=alone_s,
-            load=rate * alone_s / readers.number,
-            arrival_scv=1.0,
-            service_scv=0.0,
-        )
-        transfer_s = alone_s + float(wait_s)
+        alone_s = moved_bytes / bytes_per_s / min(_senders(readers.option), takers)
+        transfer_s = alone_s + wait_s(readers.number, alone_s)
         first_s = readers.first_s + transfer_s + writing.first_s
         instances = -(-cards // system.node.accelerators) if writing.offer else 0
         usd = instances * writing.usd_per_hour / max(writing.instances, 1) * HOURS_PER_MONTH
@@ -251,6 +258,11 @@ def _pairs(
             high = usd * (writing.cost_high_usd / writing.cost_usd if writing.cost_usd else 1.0)
             rank = high, max(first_s / first_most, writing.later_s / later_most)
             yield _Pair(rank, system, readers, writing, instances, transfer_s, usd)
+
+
+def _senders(option: Option) -> int:
+    """Return the cards of one rank, each of which moves its part of a cache."""
+    return int(option.layouts.tensor[option.row] * option.layouts.pipeline[option.row])
 
 
 def _link_bytes_per_s(asked: PricedCase, system: System, cards: int) -> float:

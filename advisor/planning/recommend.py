@@ -89,6 +89,7 @@ def recommend(
                 searched.result,
                 limits=searched.case.limits,
                 feasible=searched.feasible,
+                first=best,
                 rankings=rankings,
                 prices=catalog.prices,
             ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from advisor.errors import refusal
 from advisor.estimate.results import Estimate
+from advisor.estimate.together import side_by_side
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.defaults import longest_run_s
 from advisor.estimate.training.loading import decodes_images
@@ -148,10 +149,20 @@ class Searched:
     def estimate(self, option: Option) -> Estimate:
         """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
-            place = placement(option, self.systems[option.system])
-            found = estimate_placed(self.asked, place, run=option.run)
-            self.estimates[option] = found
+            self.estimates[option] = self._explained(option)
         return self.estimates[option]
+
+    def _explained(self, option: Option, *, around: bool = False, better: bool = False) -> Estimate:
+        """Return an estimate, with the layouts around it and what would improve it if asked."""
+        place = placement(option, self.systems[option.system])
+        found = self.estimates.get(option) or estimate_placed(self.asked, place, run=option.run)
+        if around and not found.neighbours:
+            found = found.changed(neighbours=neighbours(self.asked, place, run=option.run))
+        if better:
+            serves = isinstance(self.case.workload, Serving)
+            improve = served_improvements if serves else improvements
+            found = found.changed(improvements=improve(self.asked, place, found))
+        return found
 
     def rankings(self, *, brief: bool = False, beside: bool = True) -> tuple[Ranking, ...]:
         """Return the best plans for the asked objective, and the best plan for each other one.
@@ -164,12 +175,14 @@ class Searched:
         objectives = (asked, *(item for item in Objective if item is not asked))
         ranked = best_per_accelerator(self.feasible, self.systems)
         ordered = {one: ranked[one] for one in objectives}
-        for objective, (first, *_) in ((one, best) for one, best in ordered.items() if best):
-            self.estimate(first)
-            if not brief and (beside or objective is asked):
-                self._add_neighbours(first)
-            if objective is asked:
-                self._add_improvements(first)
+        first = list(dict.fromkeys(best[0] for best in ordered.values() if best))
+        plans = list(dict.fromkeys([*first, *ordered[asked][:most]]))
+        near = [] if brief else first[: None if beside else 1]
+        tasks = [
+            partial(self._explained, one, around=one in near, better=one is first[0])
+            for one in plans
+        ]
+        self.estimates.update(zip(plans, side_by_side(tasks), strict=True))
         return tuple(
             Ranking(
                 objective=one,
@@ -177,23 +190,6 @@ class Searched:
             )
             for one, best in ordered.items()
         )
-
-    def _add_neighbours(self, option: Option) -> None:
-        estimate = self.estimate(option)
-        if estimate.neighbours:
-            return
-        place = placement(option, self.systems[option.system])
-        around = neighbours(self.asked, place, run=option.run)
-        self.estimates[option] = estimate.changed(neighbours=around)
-
-    def _add_improvements(self, option: Option) -> None:
-        place = placement(option, self.systems[option.system])
-        plan = self.estimate(option)
-        if isinstance(self.case.workload, Serving):
-            better = served_improvements(self.asked, place, plan)
-        else:
-            better = improvements(self.asked, place, plan)
-        self.estimates[option] = plan.changed(improvements=better)
 
     def _plans(
         self, objective: Objective, ordered: Sequence[Option], most: int

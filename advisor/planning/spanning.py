@@ -88,10 +88,12 @@ class _Machines:
         discounted = (place for place in places.values() if _discounts(place))
         return cls(systems, {system: place for place in discounted for system in place})
 
-    def _cheapest(self, system: int, cards: int, replicas: int) -> Cover:
-        """Return the cheapest machines that hold some replicas; none if no machine holds one.
+    def _cheapest(self, system: int, cards: int, replicas: int, below: float) -> Cover | None:
+        """Return the cheapest machines that hold some replicas; None if they are not cheap enough.
 
         Only machines whose links are as fast for a replica hold it.
+
+        ``below``: high end of their price over that of the system's own machine.
 
         Notes
         -----
@@ -104,7 +106,7 @@ class _Machines:
             self.covers[key] = self._holding(system, cards), [(0.0, 0)]
         machines, covers = self.covers[key]
         if not machines:
-            return inf, inf, Counter()
+            return None
         best = min(machines, key=lambda one: one.high / one.replicas)
         largest = max(one.replicas for one in machines)
         alike = max(0, replicas // best.replicas - largest)
@@ -113,13 +115,16 @@ class _Machines:
             sums = [covers[max(0, held - one.replicas)][0] + one.high for one in machines]
             least = min(sums)
             covers.append((least, sums.index(least)))
+        high = alike * best.high + covers[rest][0]
+        if high / self.sizes[system][system][0] >= below:
+            return None
         number = Counter({best.offer: alike} if alike else {})
         usd, held = alike * best.usd, rest
         while held > 0:
             added = machines[covers[held][1]]
             number[added.offer] += 1
             usd, held = usd + added.usd, held - added.replicas
-        return alike * best.high + covers[rest][0], usd, number
+        return high, usd, number
 
     def _holding(self, system: int, cards: int) -> list[_Holder]:
         """Return the machines of a place that hold a replica of so many cards, largest first."""
@@ -141,10 +146,12 @@ class _Machines:
             return None
         cards = option.layouts.replica_cards(option.row)
         replicas = replicas or option.count // cards
-        high, usd, number = self._cheapest(option.system, cards, replicas + option.spares)
         own_high, own_usd, _ = self.sizes[option.system][option.system]
-        if len(number) < 2 or high / own_high >= option.usd_per_hour / own_usd:
+        held, own = replicas + option.spares, option.usd_per_hour / own_usd
+        cover = self._cheapest(option.system, cards, held, own)
+        if cover is None or len(cover[2]) < 2:
             return None
+        high, usd, number = cover
         front_usd = option.cost_usd - option.usd_per_hour * HOURS_PER_MONTH
         cost_usd = usd * HOURS_PER_MONTH + front_usd
         return replace(

@@ -7,7 +7,7 @@ import pytest
 
 import advisor
 from advisor.errors import InputError
-from advisor.estimate.serving.together import side_by_side
+from advisor.estimate.together import side_by_side
 from advisor.nouns.case import Case
 from advisor.planning.many import Figures, estimate_many
 

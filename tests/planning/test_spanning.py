@@ -213,7 +213,9 @@ def test_replicas_on_thousands_of_machines_are_covered_in_few_steps() -> None:
     node = SimpleNamespace(node=SimpleNamespace(links=lambda _: None))
     machines = _Machines([node] * 3, dict.fromkeys(range(3), places))  # type: ignore[list-item]
 
-    high, usd, number = machines._cheapest(0, 1, 16_383)
+    cover = machines._cheapest(0, 1, 16_383, below=inf)
+    assert cover is not None
+    high, usd, number = cover
 
     # 2,047 machines of 8 hold 16,376; seven are left, for 4 + 1 + 1 + 1 (14.30) or 8 (15.00).
     assert {offer.accelerators: count for offer, count in number.items()} == {8: 2047, 4: 1, 1: 3}

@@ -82,6 +82,11 @@ class ServingLoad(Columns):
         """Return the loads of selected configurations, or the one load of all."""
         return self if len(self.concurrency) == 1 else Columns.take(self, index)
 
+    @property
+    def alike(self) -> bool:
+        """What loads have in common that are joined: whether tokens are drafted."""
+        return bool(np.any(self.drafting > 0))
+
     @classmethod
     def of(cls, workload: Serving) -> ServingLoad:
         """Return one workload as arrays of one element."""
@@ -178,6 +183,11 @@ class ServedModel:
     attention: tuple[Operator, ...]
     """Rows with a cache or a state."""
     elementwise: tuple[Operator, ...]
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What models have in common that are joined."""
+        return id(self.model), self.kind
 
     @property
     def cache_bytes(self) -> Floats:

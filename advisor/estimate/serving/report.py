@@ -19,7 +19,6 @@ from advisor.estimate.serving.results import LatencyAt, ServingEstimate
 from advisor.estimate.serving.speculation import widening as technique_widening
 from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
 from advisor.estimate.serving.times import ServingTimes, serving_times
-from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
 from advisor.estimate.terms import memory_terms, shape_widening, time_terms
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -96,7 +95,7 @@ def describe_serving(
         found = under_arrivals(served, workload, candidates, calibration)
         workload = at_once(workload, found, layout)
     load = ServingLoad.of(workload)
-    times = _times(served, load, candidates, calibration)
+    times = serving_times(served, load, candidates, calibration)
     longest = longest_request(served, load, candidates.layout, times.capacity)
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
@@ -137,13 +136,6 @@ def describe_serving(
             found=found,
         ),
     )
-
-
-@together
-def _times(
-    served: ServedModel, load: ServingLoad, candidates: Candidates, calibration: Calibration
-) -> ServingTimes:
-    return serving_times(served, load, candidates, calibration)
 
 
 def at_once(workload: Serving, found: Queued, layout: ParallelLayout) -> Serving:

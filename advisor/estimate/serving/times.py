@@ -28,6 +28,7 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.row_times import StepContent
 from advisor.estimate.serving.step import BRANCHES_PER_BLOCK, StepShares, engine_step
+from advisor.estimate.together import together
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
@@ -120,6 +121,7 @@ class _Prompt:
     """For which it occupies the engine."""
 
 
+@together
 def serving_times(
     served: ServedModel,
     load: ServingLoad,

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from advisor.architecture.presets import tuned_alike
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.hardware.card_formats import SIXTEEN_BIT, serves_in, stored_format
+from advisor.foundation.record import by_identity
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
 from advisor.nouns.software.published_weights import listed_weights
@@ -48,7 +49,7 @@ def ways_of(
     Largest weights first, and usual ones with a smaller cache before smaller weights: that costs
     less quality (``data/quality_loss.csv``).
     """
-    found = _formats(program, card, workload, model)
+    found = _formats(*program, card, workload.weight_format, model)
     cache = ladder_of(program[0]).cache
     if cache is None or workload.kv_cache_format is not None or not model.generates:
         return found
@@ -58,8 +59,9 @@ def ways_of(
     return (*usual, *narrow, *(one for pair in pairs if not pair[0].usual for one in pair))
 
 
+@by_identity(4096)
 def _formats(
-    program: Program, card: Accelerator, workload: Serving, model: ModelArchitecture
+    tool: Tool, support: Support, card: Accelerator, asked: str | None, model: ModelArchitecture
 ) -> tuple[Way, ...]:
     """Return the weight formats, largest first.
 
@@ -68,10 +70,9 @@ def _formats(
     keep theirs, too, unless they are large: they are bound by compute, which narrower weights alone
     do not help.
     """
-    tool, support = program
     ladder = ladder_of(tool)
-    if workload.weight_format is not None:
-        asked = ladder.instead.get(workload.weight_format, workload.weight_format)
+    if asked is not None:
+        asked = ladder.instead.get(asked, asked)
         able = not serves_in(card, asked) or support.serves(card, asked)
         return (Way(tool, asked),) if able else ()
     published = ladder.instead.get(model.weight_format, model.weight_format)
@@ -137,7 +138,7 @@ def hosted_ways(
     ladder = ladder_of(tool)
     if not ladder.host or card.shares_host_memory or not model.generates:
         return ()
-    found = _formats(program, card, workload, model)
+    found = _formats(*program, card, workload.weight_format, model)
     names = {way.weight_format for way in found if WEIGHT_FORMATS[way.weight_format].mixture}
     if workload.weight_format is None and len(found) > 1:
         names = {name for name in ladder.host if support.serves(card, name)}

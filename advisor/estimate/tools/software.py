@@ -71,7 +71,6 @@ class ToolRules:
     _chosen: dict[Hashable, Tool | Lack] = field(default_factory=dict)
     _following: dict[Hashable, tuple[Tool, ...]] = field(default_factory=dict)
     _ways: dict[tuple[Hashable, bool], tuple[Way, ...]] = field(default_factory=dict)
-    _formats_of: dict[tuple[str, Hashable], tuple[Way, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
@@ -145,7 +144,7 @@ class ToolRules:
             return ()
         candidates = dropwhile(lambda one: one[0] is not tool, self._candidates(card))
         own = next(candidates)
-        first = self._own_ways(own, card, workload)
+        first = ways_of(own, card, workload, self.architecture)
         if self.duty is not Duty.GENERATE or self._states_layout:
             return first
         names = {way.weight_format for way in first}
@@ -157,12 +156,12 @@ class ToolRules:
             hosting = (program for program in candidates if ladder_of(program[0]).host)
             hosts = next(self._able(hosting, card), None)
         elif many and (following := next(self._able(candidates, card), None)):
-            others = self._own_ways(following, card, workload)
+            others = ways_of(following, card, workload, self.architecture)
         if hosts is None:
             return first
         narrower = (
             way._replace(usual=False, beside=False)
-            for way in self._own_ways(hosts, card, workload)
+            for way in ways_of(hosts, card, workload, self.architecture)
             if hosts is not own
             and workload.weight_format is None
             and WEIGHT_FORMATS[way.weight_format].bytes_per_parameter < NARROWER * least
@@ -173,12 +172,6 @@ class ToolRules:
     def _able(self, programs: Iterable[Program], card: Accelerator) -> Iterator[Program]:
         """Yield those that lack nothing."""
         return (one for one in programs if not self._miss(*one, card))
-
-    def _own_ways(self, program: Program, card: Accelerator, workload: Serving) -> tuple[Way, ...]:
-        key = program[0].name, kind_of(card)
-        if key not in self._formats_of:
-            self._formats_of[key] = ways_of(program, card, workload, self.architecture)
-        return self._formats_of[key]
 
     def lack(self, card: Accelerator) -> Lack | None:
         """Return why no tool does the work on a card; None if one does."""
@@ -261,7 +254,7 @@ class ToolRules:
     def _unserved(self, workload: Serving, tool: Tool, support: Support, card: Accelerator) -> str:
         if not self._knows(support, card):
             return f"does not serve {self.architecture.family} models there"
-        if not self._own_ways((tool, support), card, workload):
+        if not ways_of((tool, support), card, workload, self.architecture):
             own = stored_format(card, self.architecture.weight_format)
             name = workload.weight_format or own
             return f"does not serve {name} weights there"

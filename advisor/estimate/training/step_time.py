@@ -22,6 +22,7 @@ from advisor.estimate.hardware.caching import step_in_cache
 from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.hardware.kernel_times import copies_time, launch_time, moving_s
 from advisor.estimate.host_memory import offloads
+from advisor.estimate.together import together
 from advisor.estimate.training.delivered import machines_of
 from advisor.estimate.training.loading import loading_time
 from advisor.estimate.training.memory import stored_per_micro_batch
@@ -78,6 +79,7 @@ class TrainingTime(Shares):
         return self.total
 
 
+@together
 def training_time(
     run: TrainingRun, candidates: Candidates, network: NetworkEfficiency, software: SoftwareFacts
 ) -> TrainingTime:

@@ -206,6 +206,11 @@ class Calibration(Noun):
             found.__dict__.pop("_derived", None)
         return found
 
+    @property
+    def alike(self) -> tuple[int, ...]:
+        """The identity of all its constants."""
+        return tuple(id(getattr(self, name)) for name in type(self).model_fields)
+
     @cached_property
     def _derived(self) -> dict[int, tuple[Accelerator, tuple[KernelEfficiency, bool]]]:
         """Constants of the cards that were asked for, by the identity of the card."""

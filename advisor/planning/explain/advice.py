@@ -57,12 +57,14 @@ def advise(
     *,
     limits: Constraints,
     feasible: Sequence[Option],
+    first: Option | None,
     rankings: Sequence[Ranking],
     prices: PriceState,
 ) -> tuple[Advice, ...]:
     """Return the remarks that belong to the answer, warnings first.
 
-    ``limits``: of the search, those that the case leaves open included.
+    ``limits``: of the search, those that the case leaves open included. ``first``: the best of
+    ``feasible``.
     """
     found: list[Advice] = []
     plans = rankings[0].plans
@@ -73,14 +75,14 @@ def advise(
         found += _cameras(plans[0].estimate, case)
         found += _encoders(plans[0].estimate, case, architecture)
     searched = case.changed(limits=limits)
-    found += _at_more_risk(searched, systems, result, feasible)
+    found += _at_more_risk(searched, systems, result, first)
     # A smaller format mostly saves more than any technique on the same cards.
-    found += _lower_precision(searched, systems, result, feasible)
+    found += _lower_precision(searched, systems, result, feasible, first)
     if plans:
         improvements = plans[0].estimate.improvements
         found += (_info("same-cards", f"On the same cards, {text}.") for text in improvements)
         found += _tie(case, rankings[0])
-        found += _less_sure(case, systems, feasible)
+        found += _less_sure(case, systems, feasible, first)
         found += _cap(case, rankings)
         if case.limits.price_kind is PriceKind.SPOT:
             found.append(_warning("spot-interruptions", SPOT))
@@ -234,10 +236,9 @@ def _tie(case: Case, ranking: Ranking) -> Iterator[Advice]:
 
 
 def _less_sure(
-    case: Case, systems: Sequence[System], feasible: Sequence[Option]
+    case: Case, systems: Sequence[System], feasible: Sequence[Option], chosen: Option | None
 ) -> Iterator[Advice]:
     """Name the option that is expected to cost less than the cheapest plan, but may cost more."""
-    chosen = best_option(feasible, Objective.CHEAPEST)
     if chosen is None or case.objective is not Objective.CHEAPEST:
         return
     least = min(feasible, key=lambda option: (option.cost_usd, option.time))
@@ -251,7 +252,7 @@ def _less_sure(
 
 
 def _at_more_risk(
-    case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
+    case: Case, systems: Sequence[System], result: SearchResult, first: Option | None
 ) -> Iterator[Advice]:
     """Name what is only expected to meet the latency targets, if it saves a tenth or more."""
     limits = case.limits
@@ -263,7 +264,7 @@ def _at_more_risk(
         if likely_in_time(option, limits) and meets_budget(option, limits)
     ]
     best = best_option(likely, case.objective)
-    if best is None or (feasible and _improved(case, best, feasible) > WORTH_SAYING):
+    if best is None or (first and _improved(case, best, first) > WORTH_SAYING):
         return
     risk = percent(latency_risk(best, limits))
     yield _info(
@@ -283,7 +284,11 @@ def _bits(case: Case, option: Option) -> float:
 
 
 def _lower_precision(
-    case: Case, systems: Sequence[System], result: SearchResult, feasible: Sequence[Option]
+    case: Case,
+    systems: Sequence[System],
+    result: SearchResult,
+    feasible: Sequence[Option],
+    first: Option | None,
 ) -> Iterator[Advice]:
     """Name the best in a smaller format; before it, the best of those that lose next to nothing."""
     able = within_limits(result.alternatives, case.limits)
@@ -295,7 +300,7 @@ def _lower_precision(
         (able, " Check the model's quality in that format first."),
     ):
         best = _least(case, options)
-        ratio = _improved(case, best, told) if best else 1.0
+        ratio = _improved(case, best, best_option(told, case.objective)) if best else 1.0
         if best is None or (told and ratio > WORTH_SAYING):
             continue
         form = WEIGHT_FORMATS[best.precision] if serving else RECIPES[best.precision]
@@ -303,7 +308,7 @@ def _lower_precision(
         loss = "" if quality else f" (published loss: {quality_words(best.precision)})"
         plan = label(best, systems[best.system])
         if feasible:
-            share = percent(1 - _improved(case, best, feasible))
+            share = percent(1 - _improved(case, best, first))
             gain = f"the {OBJECTIVE_WORDS[case.objective]} plan improves by {share}: {plan}, "
             gain += _figure(best)
         else:
@@ -322,9 +327,8 @@ def _least(case: Case, options: Sequence[Option]) -> Option | None:
     return min(near, key=lambda option: (-_bits(case, option) * (least > 0), rank(option)))
 
 
-def _improved(case: Case, best: Option, others: Sequence[Option]) -> float:
+def _improved(case: Case, best: Option, chosen: Option | None) -> float:
     """Return what an option costs over the best of others; without rent, its time over theirs."""
-    chosen = best_option(others, case.objective)
     if chosen is None:
         return 0.0
     rank = RANKED_BY[case.objective]

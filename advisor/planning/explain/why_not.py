@@ -13,14 +13,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import EXPECTED_RISK, Constraints, Objective
 from advisor.planning.explain.sentences import cost_text
 from advisor.planning.results import Rejection, RejectionCode
-from advisor.planning.search.options import (
-    NEAR_FASTEST,
-    Option,
-    in_time,
-    meets_budget,
-    meets_tpot,
-    within_limits,
-)
+from advisor.planning.search.options import NEAR_FASTEST, Option, in_time, meets_budget, meets_tpot
 from advisor.planning.search.ranking import RANKED_BY
 
 
@@ -77,7 +70,7 @@ def reason_it_lost(
             if answer
             else _late(accelerator, options, limits, contest.startup_s / HOUR_S)
         )
-    affordable = within_limits(timely, limits)
+    affordable = [option for option in timely if meets_budget(option, limits)]
     if not affordable:
         least = round_significant(min(option.cost_usd for option in timely), 3, "up")
         limit = limits.budget_usd or 0.0

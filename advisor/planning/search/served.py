@@ -154,12 +154,11 @@ class _Served:
 
     def _worth_trying(self, place: int, ladder: Sequence[Way]) -> list[int]:
         """Return the ways whose weights alone could fit all cards; the last is always tried."""
+        fits = may_hold(self.systems[place], ladder, self.asked.architecture)
         return [
             step
             for step, way in enumerate(ladder)
-            if step + 1 == len(ladder)
-            or way.hosted
-            or may_hold(self.systems[place], way, self.asked.architecture)
+            if fits[step] or way.hosted or step + 1 == len(ladder)
         ]
 
     def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
@@ -216,7 +215,8 @@ class _Served:
             if briefly:
                 system = replace(system, counts=system.counts[:1])
             for machine in by_host_memory([system], self.asked.case.host, serving=True):
-                if able := [way for way in ways if may_hold(machine, way, self.asked.architecture)]:
+                fits = may_hold(machine, ways, self.asked.architecture)
+                if able := [way for way, fit in zip(ways, fits, strict=True) if fit]:
                     parted.append(machine)
                     hosted.append(able)
         first = len(self.systems)

@@ -20,8 +20,8 @@ from advisor.estimate.serving.demand import ServedModel, ServingLoad, served_on
 from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import serving_times
-from advisor.estimate.serving.together import together
 from advisor.estimate.serving.unlike import working_card
+from advisor.estimate.together import together
 from advisor.foundation.quantities import way_to_end
 from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND

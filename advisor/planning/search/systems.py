@@ -175,12 +175,12 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
 
 RENTED_BY: Final = ("accelerators", "vendors", "providers", "regions", "price_kind")
 """Limits that choose offers."""
-Rentable = tuple[tuple[str, Node, tuple[Offer, ...]], ...]
-"""Accelerators in a kind of machine, with its offers."""
 
 
-def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) -> Rentable:
-    values, training, decoding = asked
+def _rentable(
+    catalog: Catalog, asked: tuple[tuple[object, ...], int, bool, bool]
+) -> tuple[System, ...]:
+    values, most_cards, training, decoding = asked
     limits = Constraints.model_construct().changed(**dict(zip(RENTED_BY, values, strict=True)))
     groups: dict[tuple[str, Node, str], list[Offer]] = {}
     for offer in allowed_offers(catalog, limits):
@@ -194,7 +194,17 @@ def _rentable(catalog: Catalog, asked: tuple[tuple[object, ...], bool, bool]) ->
             node = node.changed(host_vcpus=None)
         apart = offer.commitment if training else ""  # a run compares it with renting on demand
         groups.setdefault((offer.accelerator, node, apart), []).append(offer)
-    return tuple((key, node, tuple(offers)) for (key, node, _), offers in groups.items())
+    systems = []
+    for (key, node, _), offers in groups.items():
+        per_instance = offers[0].accelerators
+        # Replicas of a server need no network between them; one job does.
+        several = not training or node.inter_bytes_per_s is not None
+        most = most_cards // per_instance
+        ladder = sorted({step for step in LADDER if step < most} | {most}) if several else (1,)
+        counts = tuple(instances * per_instance for instances in ladder if 1 <= instances <= most)
+        if counts:
+            systems.append(System(catalog.accelerator(key), node, tuple(offers), counts))
+    return tuple(systems)
 
 
 def find_systems(
@@ -217,17 +227,7 @@ def find_systems(
         ]
         return [item for item in owned if not (training and item.accelerator.inference_only)]
     asked = tuple(getattr(limits, name) for name in RENTED_BY)
-    systems = []
-    for key, node, offers in catalog.once(_rentable, (asked, training, decoding)):
-        per_instance = offers[0].accelerators
-        # Replicas of a server need no network between them; one job does.
-        apart = not training or node.inter_bytes_per_s is not None
-        most = limits.max_accelerators // per_instance
-        ladder = sorted({step for step in LADDER if step < most} | {most}) if apart else (1,)
-        counts = tuple(instances * per_instance for instances in ladder if 1 <= instances <= most)
-        if counts:
-            systems.append(System(catalog.accelerator(key), node, offers, counts))
-    return systems
+    return [*catalog.once(_rentable, (asked, limits.max_accelerators, training, decoding))]
 
 
 def check_owned(limits: Constraints) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from typing import Final, NamedTuple
 
@@ -56,20 +57,29 @@ class Tried:
 
 def ladders_of(rules: ToolRules, systems: Sequence[System]) -> list[list[Way]]:
     """Return the ways to serve on each system in formats that its card has, the first first."""
+    known: dict[tuple[str, bool], list[Way]] = {}
     found = []
     for system in systems:
-        ways = rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
-        found.append([way for way in ways if serves_in(system.accelerator, way.weight_format)])
+        card, many = system.accelerator, system.counts[-1] > LAYER_DEGREES[-1]
+        if (card.key, many) not in known:
+            ways = rules.ways(card, many=many)
+            known[card.key, many] = [way for way in ways if serves_in(card, way.weight_format)]
+        found.append(known[card.key, many])
     return found
 
 
-def may_hold(system: System, way: Way, model: ModelArchitecture) -> bool:
-    """Whether weights could fit all cards, with the host's memory if they may be there."""
-    # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
-    form = WEIGHT_FORMATS[way.weight_format.removesuffix("_moe")]
-    least = SMALLEST_FILE * form.bytes_per_parameter * model.total_parameters
+def may_hold(system: System, ways: Sequence[Way], model: ModelArchitecture) -> list[bool]:
+    """Whether the weights of each way could fit all cards, with the host's memory if they may."""
     cards = system.accelerator.memory_raised_bytes * system.counts[-1]
-    if not way.hosted:
-        return least <= cards
     machines = -(-system.counts[-1] // system.node.accelerators)
-    return least <= cards + machines * (system.node.host_memory_bytes or inf)
+    both = cards + machines * (system.node.host_memory_bytes or inf)
+    parameters = model.total_parameters
+    least = (_smallest_bytes(way.weight_format) * parameters for way in ways)
+    return [need <= (both if way.hosted else cards) for need, way in zip(least, ways, strict=True)]
+
+
+@cache
+def _smallest_bytes(weight_format: str) -> float:
+    """Return the least size of a parameter. [bytes]"""
+    # Of a mixture's experts in MXFP4, the format's own size is that of a dense model.
+    return SMALLEST_FILE * WEIGHT_FORMATS[weight_format.removesuffix("_moe")].bytes_per_parameter

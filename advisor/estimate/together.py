@@ -1,4 +1,4 @@
-"""Estimates of serving side by side, whose steps on arrays become one step on longer arrays.
+"""Estimates side by side, whose steps on arrays become one step on longer arrays.
 
 A step takes almost as long for one configuration as for a hundred. Tasks therefore pause where they
 need one, until all others need one too. Each has a thread, and one thread works at a time.
@@ -7,19 +7,14 @@ need one, until all others need one too. Each has a thread, and one thread works
 import contextvars
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields
 from functools import wraps
-from typing import Final, NamedTuple, TypeVar, cast
-
-import numpy as np
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from advisor.estimate.candidates import Candidates, Columns
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.nouns.software.efficiency import Calibration
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Found = TypeVar("Found", bound=Columns)
-Step = Callable[[ServedModel, ServingLoad, Candidates, Calibration], Found]
 
 MOST_TASKS: Final = 64
 MOST_ROWS: Final = 16_384
@@ -29,26 +24,20 @@ MOST_ROWS: Final = 16_384
 class _Question(NamedTuple):
     """What a task waits for."""
 
-    step: Step[Columns]
-    served: ServedModel
-    load: ServingLoad
-    candidates: Candidates
-    calibration: Calibration
+    step: Callable[..., Columns]
+    given: tuple[Any, ...]
 
     @property
     def rows(self) -> int:
-        return len(self.candidates.layout.tensor)
+        return next(len(one.layout.tensor) for one in self.given if isinstance(one, Candidates))
 
     @property
     def key(self) -> Hashable:
         """Questions with equal keys differ in numbers only; nouns are compared by identity."""
-        served, calibration = self.served, self.calibration
-        constants = (id(getattr(calibration, name)) for name in type(calibration).model_fields)
-        drafts = bool(self.load.drafting[0] > 0)
-        return self.step, id(served.model), served.kind, drafts, *constants
+        return self.step, *(one.alike if hasattr(one, "alike") else id(one) for one in self.given)
 
     def answer(self) -> Columns:
-        return self.step(self.served, self.load, self.candidates, self.calibration)
+        return self.step(*self.given)
 
 
 class _Task:
@@ -98,18 +87,19 @@ class _Task:
 _RUNNING: Final = contextvars.ContextVar[_Task | None]("advisor_side_by_side", default=None)
 
 
-def together(step: Step[Found]) -> Step[Found]:
-    """Let a step on arrays be taken by all tasks of :func:`side_by_side` at once."""
+def together(step: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Let a step on candidates be taken by all tasks of :func:`side_by_side` at once.
+
+    What else is given to it is the same for all, or says what makes it ``alike`` and is
+    ``joined`` for numbers of rows.
+    """
 
     @wraps(step)
-    def asked(
-        served: ServedModel, load: ServingLoad, candidates: Candidates, calibration: Calibration
-    ) -> Found:
+    def asked(*given: Given.args, **named: Given.kwargs) -> Found:
         task = _RUNNING.get()
-        if task is None or len(load.concurrency) > 1:
-            return step(served, load, candidates, calibration)
-        found = task.ask(_Question(step, served, load, candidates, calibration))
-        return cast("Found", found)
+        if task is None or named:
+            return step(*given, **named)
+        return cast("Found", task.ask(_Question(step, given)))
 
     return asked
 
@@ -167,19 +157,11 @@ def _joined(part: Sequence[tuple[_Task, _Question]]) -> None:
         return
     questions = [question for _, question in part]
     sizes = [question.rows for question in questions]
-    columns = {
-        item.name: [float(getattr(one.load, item.name)[0]) for one in questions]
-        for item in fields(ServingLoad)
-    }
-    load = ServingLoad(**{name: np.repeat(column, sizes) for name, column in columns.items()})
-    candidates = Candidates(
-        layout=questions[0].candidates.layout.joined([one.candidates.layout for one in questions]),
-        hardware=questions[0].candidates.hardware.joined(
-            [one.candidates.hardware for one in questions]
-        ),
-    )
-    served = ServedModel.joined([one.served for one in questions], sizes)
-    found = questions[0]._replace(served=served, load=load, candidates=candidates).answer()
+    given = [
+        columns[0].joined(columns, sizes) if hasattr(columns[0], "joined") else columns[0]
+        for columns in zip(*(question.given for question in questions), strict=True)
+    ]
+    found = questions[0].step(*given)
     begin = 0
     for (task, _), size in zip(part, sizes, strict=True):
         task.answer = found.take(slice(begin, begin + size))
