@@ -88,7 +88,7 @@ def _formats(
     sizes = {WEIGHT_FORMATS[own or "fp32"].bytes_per_parameter}
     for name in (*ladder.usual, *ladder.smaller):
         size = WEIGHT_FORMATS[name].bytes_per_parameter
-        if size < SMALLER * min(sizes) and _offered(program, card, name, model):
+        if size < SMALLER * min(sizes) and _offered((tool, support), card, name, model):
             sizes.add(size)
             first.append(Way(tool, name, name in ladder.usual, name in ladder.beside))
     return tuple(first)
