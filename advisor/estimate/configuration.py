@@ -312,6 +312,8 @@ def _few_runs(run: TrainingRun, placement: Placement, calibration: Calibration) 
     interval = calibration.training_interval(
         time_quantity(run.architecture, frozen=run.frozen),
         placement.accelerator,
+        run.software,
+        adapters=run.frozen,
         measured=calibration.kernels_for(placement.accelerator)[1],
         compute=run.recipe.compute,
         count=placement.count,

@@ -84,7 +84,11 @@ def as_candidates(
 def _span(option: Option, system: System, spreads: TimeSpreads, *, serving: bool) -> Range:
     """Return the hours of a run with interruptions, or the milliseconds per token."""
     spread = spreads.of(
-        system.accelerator, system.node, precision=option.precision, count=option.count
+        system.accelerator,
+        system.node,
+        precision=option.precision,
+        count=option.count,
+        software=option.run.software if option.run else "",
     )
     time = spread.scaled(option.time)
     if serving:

@@ -42,21 +42,28 @@ class TimeSpreads:
         self._writes = architecture.generates
 
     def of(
-        self, accelerator: Accelerator, node: Node | None = None, *, precision: str, count: int
+        self,
+        accelerator: Accelerator,
+        node: Node | None = None,
+        *,
+        precision: str,
+        count: int,
+        software: str = "",
     ) -> Range:
         """Return the range of one configuration's time over its expected value.
 
         ``node``: machine of a training run, whose range depends on their number. ``precision``:
-        recipe of the training run, or weight format of the served model.
+        recipe of the training run, or weight format of the served model. ``software``: stack of the
+        training run.
         """
         if self._serving:
             return self._served(accelerator, precision, 0)
         machines = 1 if node is None else -(-count // node.accelerators)
         # Cards of a generation share their training runs.
         known = self._evidence(accelerator)
-        key = (accelerator.architecture, *known, precision, count, machines)
+        key = (accelerator.architecture, *known, precision, count, machines, software)
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, count, machines)
+            self._known[key] = self._resolved(accelerator, precision, count, machines, software)
         return self._known[key]
 
     def first(self, accelerator: Accelerator, *, precision: str, at: str) -> Range:
@@ -68,7 +75,7 @@ class TimeSpreads:
         card = "" if self._writes else accelerator.key
         key = card, *self._evidence(accelerator), precision, count
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, count, 0)
+            self._known[key] = self._resolved(accelerator, precision, count, 0, "")
         return self._known[key]
 
     def proven(self, accelerator: Accelerator, weights: str | None = None) -> bool:
@@ -97,7 +104,7 @@ class TimeSpreads:
         return self._kernels[accelerator.key]
 
     def _resolved(
-        self, accelerator: Accelerator, precision: str, count: int, machines: int
+        self, accelerator: Accelerator, precision: str, count: int, machines: int, software: str
     ) -> Range:
         architecture, calibration = self._architecture, self._calibration
         evidence, measured = self._evidence(accelerator)
@@ -124,9 +131,12 @@ class TimeSpreads:
                     measured=measured,
                 )
         else:
+            adapters = trains_adapters(self._workload)
             step = calibration.training_interval(
-                time_quantity(architecture, frozen=trains_adapters(self._workload)),
+                time_quantity(architecture, frozen=adapters),
                 accelerator,
+                software,
+                adapters=adapters,
                 measured=measured,
                 compute=RECIPES[precision].compute,
                 count=count,

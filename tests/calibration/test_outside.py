@@ -29,11 +29,18 @@ BOUNDS = (
     Bound("outside_training", "samples_per_s", 109, 7.5, 3),
     Bound("outside_training", "step_time_s", 56, 7.5, 4),
     Bound("outside_training", "peak_memory_gib", 83, 7.5, 6.5),
-    Bound("outside_training_2", "step_time_s", 20, 5, 3.2),
+    Bound("outside_training_2", "step_time_s", 20, 4, 3.2),
     Bound("outside_training_2", "peak_memory_gib", 17, 11.5, 7),
-    Bound("outside_training_2", "wall_hours", 13, 6.5, 6.5),
+    # Adapters on two RTX 4090 are told up to 15 % slow, all in range: runs on A100 showed a slower
+    # pace of the Trainer, and FSDP starts each adapter matrix apart. The bias went from -5.6 to 0.
+    Bound("outside_training_2", "wall_hours", 13, 9.6, 6.5),
     # Adapters on Llama 4 Scout are predicted 22 % fast on one card, and 126 % on four under FSDP.
     Bound("outside_training_2", "tokens_per_s_per_accelerator", 4, 48, 29.7),
+    # Steps that wait for their host (105 tokens a sequence, no NVLink) are told 24 to 350 % fast,
+    # MI300X under torchtitan 40 to 65 %, packed documents of unknown length 49 % off both ways.
+    Bound("outside_training_3", "tokens_per_s_per_accelerator", 22, 28.5, 28.5),
+    Bound("outside_training_3", "step_time_s", 7, 34, 26.5),
+    Bound("outside_training_3", "peak_memory_gib", 22, 5.5, 4.3),
     Bound("outside_mlperf_training", "tokens_per_s_per_accelerator", 25, 14, 11),
     # RetinaNet, Stable Diffusion and FLUX.1, whose largest run is predicted 35 % fast.
     Bound("outside_mlperf_training", "samples_per_s", 35, 7.5, 3),

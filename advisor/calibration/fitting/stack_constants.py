@@ -5,7 +5,7 @@ With these, runs of mixtures of experts determine the cost of experts.
 The ranges of training time follow from the same held-out runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Final, NamedTuple
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from advisor.calibration.fitting.kernel_tables import kernel_fits
 from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, range_of_groups
-from advisor.calibration.fitting.stack_runs import WORKS, TimedRun, fit_slowdowns, tails
+from advisor.calibration.fitting.stack_runs import TAILS, WORKS, TimedRun, fit_slowdowns, tails
+from advisor.calibration.scoring.report import group_quantile
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL
 from advisor.estimate.training.step_time import training_time
@@ -45,6 +46,7 @@ ROUTED: Final = ("grouped_compute", "expert_launches", "expert_overlap")
 GROUPED: Final = 0.373
 """Rate of grouped products over that of one dense product, before the fit on training runs: the
 value that fitted served mixtures of experts best when dense kernels replaced grouped ones."""
+COVERED: Final = TAILS[1] - TAILS[0]
 FARTHEST: Final = 0.5
 """Largest error of a group in the fit, so that single failures do not dominate. [log]"""
 
@@ -267,6 +269,29 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
             Evidence.ASSUMED,
         )
     return found
+
+
+def fit_spread(held_out: Sequence[HeldOut], intervals: Mapping[str, Interval], kind: str) -> float:
+    """How much wider the ranges of one pace are than those of all, in logarithms.
+
+    Four of five of its runs then lie inside. Few groups only widen; many are drawn to 1.
+    """
+    own = [item for item in held_out if item.run.kind == kind]
+    if not own:
+        return 1.0
+    farther = [_ends(item, intervals[item.run.interval]) for item in own]
+    groups = [item.run.group for item in own]
+    spread = max(1.0, group_quantile(farther, groups, COVERED))
+    number = len(set(groups))
+    if number < POOL_GROUPS:
+        return spread
+    return float(spread ** (number / (number + POOL_GROUPS)))
+
+
+def _ends(item: HeldOut, interval: Interval) -> float:
+    """Logarithm of a residual over that of the end of its interval on the same side."""
+    end = interval.high if item.residual > 1.0 else interval.low
+    return float(np.log(item.residual) / np.log(end)) if end != 1.0 else 0.0
 
 
 def _drawn(

@@ -12,6 +12,7 @@ from advisor.calibration.fitting.stack_constants import (
     LASTING,
     RunTimes,
     fit_intervals,
+    fit_spread,
     hold_out_sources,
 )
 from advisor.calibration.fitting.stack_runs import (
@@ -289,8 +290,13 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     found = times.fit()
     runs, overheads = times.under(found), found._asdict()
     sustained = overheads.pop("sustained")
-    intervals = fit_intervals(hold_out_sources(times))
+    held_out = hold_out_sources(times)
+    intervals = fit_intervals(held_out)
     slowdowns = fit_slowdowns(runs)
+
+    def spread(kind: str) -> float:
+        return rounded(fit_spread(held_out, intervals, kind), 3)
+
     ranges: Section = {name: each.model_dump(mode="json") for name, each in intervals.items()}
     sections: Section = network | {
         "sustained": {LASTING: sustained},
@@ -299,6 +305,8 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
                 "slowdown": slowdowns[pace(stack, samples=False)],
                 "sample_slowdown": slowdowns[pace(stack, samples=True)],
                 "adapter_slowdown": slowdowns[pace(stack, samples=False, adapters=True)],
+                "spread": spread(pace(stack, samples=False)),
+                "adapter_spread": spread(pace(stack, samples=False, adapters=True)),
                 "slowdown_groups": len(own_groups(runs, stack)),
                 **(overheads if stack_named(stack).overlaps_traffic else {}),
             }

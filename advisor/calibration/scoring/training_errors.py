@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from statistics import fmean, median
 from typing import Final
 
@@ -9,6 +10,7 @@ from advisor.calibration.fitting.stack_constants import (
     HeldOut,
     RunTimes,
     fit_intervals,
+    fit_spread,
     hold_out_sources,
 )
 from advisor.calibration.fitting.stack_runs import fit_slowdowns, timed_runs
@@ -159,12 +161,13 @@ def speed_errors() -> tuple[SpeedErrors, ...]:
 
 def _covered(held_out: Sequence[HeldOut]) -> list[bool]:
     """Whether each run lies in the interval from all other sources."""
-    intervals = {
-        source: fit_intervals([item for item in held_out if item.run.source != source])
-        for source in {item.run.source for item in held_out}
-    }
-    found = []
-    for item in held_out:
-        interval = intervals[item.run.source][item.run.interval]
-        found.append(interval.low <= item.residual <= interval.high)
-    return found
+    found: dict[int, bool] = {}
+    for source in {item.run.source for item in held_out}:
+        others = [item for item in held_out if item.run.source != source]
+        intervals = fit_intervals(others)
+        spread = cache(partial(fit_spread, others, intervals))
+        for place, item in enumerate(held_out):
+            if item.run.source == source:
+                interval, wider = intervals[item.run.interval], spread(item.run.kind)
+                found[place] = interval.low**wider <= item.residual <= interval.high**wider
+    return [found[place] for place in range(len(held_out))]

@@ -9,6 +9,7 @@ class KernelFacts(Noun):
     driver_s: float
     copy_s: float
     step_copies: float
+    adapter_cover: float
     answer_copies: float
     expanded_bytes: float
     unpacked_bytes: float

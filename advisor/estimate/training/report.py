@@ -286,6 +286,8 @@ def _spread(
     interval = calibration.training_interval(
         time_quantity(run.architecture, frozen=run.frozen),
         accelerator,
+        run.software,
+        adapters=run.frozen,
         measured=measured,
         compute=run.recipe.compute,
         count=layout.accelerators,

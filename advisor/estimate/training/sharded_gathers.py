@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.fold import ParameterFold, fold_parameters
+from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
+from advisor.estimate.fold import ParameterFold, adapted, fold_parameters
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.foundation.record import record
@@ -202,3 +202,33 @@ def gathered_end_parameters(
         return apart, ends
     larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor
     return apart, np.minimum(ends, larger)
+
+
+def sharded_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
+    """Gathers and scatters of one micro-batch that the host starts, one for each layer.
+
+    ZeRO-3 gathers weights twice; it and ZeRO-2 scatter gradients, of which adapters have few. In
+    a pipeline, both are done once in a step.
+    """
+    layout = candidates.layout
+    each = 2.0 * (layout.sharding >= 3) + (layout.sharding >= 2) * (not run.frozen)
+    return each * _sharded_apart(candidates) * run.architecture.num_hidden_layers * share
+
+
+def adapter_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
+    """Gathers and scatters of adapters that are sharded units of their own.
+
+    Each adapted matrix has two, so small that little runs beside them.
+    """
+    layout = candidates.layout
+    if not (run.frozen and run.stack.wraps_adapters):
+        return np.zeros_like(share)
+    units = sum(2 * op.layers for op in run.architecture.operators if adapted(op, run))
+    # Gathered for each pass, or once if what is gathered stays; and scattered.
+    each = 2.0 * (layout.sharding >= 2) + (layout.sharding >= 3)
+    return each * _sharded_apart(candidates) * units * share
+
+
+def _sharded_apart(candidates: Candidates) -> NDArray[np.bool_]:
+    layout = candidates.layout
+    return np.asarray((layout.data * layout.context > 1) & (layout.pipeline <= 1))

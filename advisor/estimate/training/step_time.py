@@ -29,14 +29,17 @@ from advisor.estimate.training.memory import stored_per_micro_batch
 from advisor.estimate.training.micro_batch import one_micro_batch
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
-from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
+from advisor.estimate.training.sharded_gathers import (
+    adapter_units,
+    gradient_bytes_per_parameter,
+    sharded_units,
+)
 from advisor.estimate.training.stages import SHARD_GRAD_OP
 from advisor.estimate.training.traffic import (
     data_traffic,
     exposed_exchange,
     local_parameters,
     model_traffic,
-    sharded_units,
 )
 from advisor.foundation.record import record
 from advisor.nouns.layout import Offload
@@ -105,7 +108,9 @@ def training_time(
     one = one_micro_batch(run, candidates, software, share, tokens)
     units = sharded_units(run, candidates, share)
     launch = launch_time(one.launches, one.device, candidates.hardware, software, units=units)
-    launch = launch + one.host
+    apart = adapter_units(run, candidates, share) * software.unit_host_s
+    starts = apart * candidates.hardware.host_pace - kernel_facts().adapter_cover * one.device
+    launch = launch + one.host + np.maximum(0.0, starts)
     cover = one.device + launch
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(run, candidates, network, software, share, tokens)

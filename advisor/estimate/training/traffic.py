@@ -319,18 +319,6 @@ def _alone(
     return np.asarray(np.minimum(1.0, last / held))
 
 
-def sharded_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
-    """Gathers and scatters of one micro-batch that the host starts, one for each layer.
-
-    ZeRO-3 gathers weights twice; it and ZeRO-2 scatter gradients, of which adapters have few. In
-    a pipeline, both are done once in a step.
-    """
-    layout = candidates.layout
-    each = 2.0 * (layout.sharding >= 3) + (layout.sharding >= 2) * (not run.frozen)
-    apart = (layout.data * layout.context > 1) & (layout.pipeline <= 1)
-    return np.where(apart, each * run.architecture.num_hidden_layers * share, 0.0)
-
-
 def _start_s(
     candidates: Candidates,
     network: NetworkEfficiency,

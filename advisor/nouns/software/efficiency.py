@@ -343,16 +343,28 @@ class Calibration(Noun):
         return own or self.interval(quantity, measured=measured)
 
     def training_interval(
-        self, quantity: str, accelerator: Accelerator, *, measured: bool, compute: str, count: int
+        self,
+        quantity: str,
+        accelerator: Accelerator,
+        software: str,
+        *,
+        adapters: bool,
+        measured: bool,
+        compute: str,
+        count: int,
     ) -> Interval:
         """Return the interval of a training time: the wider one outside the scored runs.
 
+        ``software``: the stack; runs of some lie farther from their predictions.
         ``measured`` is True if the accelerator's kernels were measured (:meth:`kernels_for`). The
         wait for the slowest of more than ``WIDENING_RANKS`` accelerators, in steps of a second, may
         be nothing or twice as long (:func:`advisor.equations.training.traffic.slowest_s`).
         """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
         found = self.interval(quantity, measured=measured and not beyond)
+        facts = self.software[software]
+        wider = facts.adapter_spread if adapters else facts.spread
+        found = found.changed(low=found.low**wider, high=found.high**wider)
         if count <= WIDENING_RANKS:
             return found
         wait = self.network.jitter * sqrt(2.0 * log(count / WIDENING_RANKS))

@@ -81,6 +81,8 @@ class SoftwareStack(Noun):
     """Host time to launch one kernel. [s]"""
     unit_host_s: Seconds
     """Host time to gather or scatter what one layer has sharded. [s]"""
+    wraps_adapters: bool = False
+    """Whether sharding gathers and scatters every adapter matrix on its own."""
     processor_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
     """Step time on a processor, on tokens in 16 bits, over that of tuned code."""
     portable_attention: bool
@@ -143,6 +145,10 @@ class SoftwareFacts(SoftwareStack):
     """The same for networks that take images, of all eager stacks together."""
     adapter_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
     """The same for adapters on a frozen base, which has no gradients and no update."""
+    spread: Annotated[Positive, Field(ge=1)] = 1.0
+    """Logarithm of the ends of its range over that of all stacks on the same work."""
+    adapter_spread: Annotated[Positive, Field(ge=1)] = 1.0
+    """The same for adapters."""
     slowdown_groups: Annotated[int, Field(ge=0)] = 0
     """Number of groups of published runs whose median is the slowdown."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0

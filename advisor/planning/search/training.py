@@ -43,7 +43,11 @@ def with_range(
 ) -> Option:
     """Complete what a search found: its system in the case, its run and the range of its time."""
     spread = spreads.of(
-        system.accelerator, system.node, precision=found.precision, count=found.count
+        system.accelerator,
+        system.node,
+        precision=found.precision,
+        count=found.count,
+        software=run.software,
     )
     found.system, found.run, found.proven = place, run, proven
     found.time_high = found.time * spread.high
