@@ -89,6 +89,7 @@ def _span(option: Option, system: System, spreads: TimeSpreads, *, serving: bool
         precision=option.precision,
         count=option.count,
         software=option.run.software if option.run else "",
+        hosted=bool(option.layout.host_options),
     )
     time = spread.scaled(option.time)
     if serving:

@@ -49,33 +49,41 @@ class TimeSpreads:
         precision: str,
         count: int,
         software: str = "",
+        hosted: bool = False,
     ) -> Range:
         """Return the range of one configuration's time over its expected value.
 
         ``node``: machine of a training run, whose range depends on their number. ``precision``:
         recipe of the training run, or weight format of the served model. ``software``: stack of the
-        training run.
+        training run. ``hosted``: the layout of a server uses the host's memory.
         """
         if self._serving:
-            return self._served(accelerator, precision, 0)
+            return self._served(accelerator, precision, 0, hosted=hosted)
         machines = 1 if node is None else -(-count // node.accelerators)
         # Cards of a generation share their training runs.
         known = self._evidence(accelerator)
         key = (accelerator.architecture, *known, precision, count, machines, software)
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, count, machines, software)
+            self._known[key] = self._resolved(
+                accelerator, precision, count, machines, software=software
+            )
         return self._known[key]
 
-    def first(self, accelerator: Accelerator, *, precision: str, at: str) -> Range:
+    def first(
+        self, accelerator: Accelerator, *, precision: str, at: str, hosted: bool = False
+    ) -> Range:
         """Return the range of one time to the first token, at a percentile, over its value."""
-        return self._served(accelerator, precision, LATE if at in ("p95", "p99") else -1)
+        count = LATE if at in ("p95", "p99") else -1
+        return self._served(accelerator, precision, count, hosted=hosted)
 
-    def _served(self, accelerator: Accelerator, precision: str, count: int) -> Range:
+    def _served(
+        self, accelerator: Accelerator, precision: str, count: int, *, hosted: bool
+    ) -> Range:
         # Text has the ranges of its engine; batches have those of a card's own kernels.
         card = "" if self._writes else accelerator.key
-        key = card, *self._evidence(accelerator), precision, count
+        key = card, *self._evidence(accelerator), precision, count, hosted
         if key not in self._known:
-            self._known[key] = self._resolved(accelerator, precision, count, 0, "")
+            self._known[key] = self._resolved(accelerator, precision, count, 0, hosted=hosted)
         return self._known[key]
 
     def proven(self, accelerator: Accelerator, weights: str | None = None) -> bool:
@@ -104,7 +112,14 @@ class TimeSpreads:
         return self._kernels[accelerator.key]
 
     def _resolved(
-        self, accelerator: Accelerator, precision: str, count: int, machines: int, software: str
+        self,
+        accelerator: Accelerator,
+        precision: str,
+        count: int,
+        machines: int,
+        *,
+        software: str = "",
+        hosted: bool = False,
     ) -> Range:
         architecture, calibration = self._architecture, self._calibration
         evidence, measured = self._evidence(accelerator)
@@ -113,11 +128,12 @@ class TimeSpreads:
             from advisor.estimate.serving.report import first_quantity, later_quantity
 
             weights = WEIGHT_FORMATS[precision]
+            layout = ParallelLayout(cpu_expert_layers=int(hosted))
             engine = calibration.engine_for(weights)
             quantity = (
-                first_quantity(engine, ParallelLayout(), late=count == LATE)
+                first_quantity(engine, layout, late=count == LATE)
                 if count < 0
-                else later_quantity(architecture, engine, ParallelLayout())
+                else later_quantity(architecture, engine, layout)
             )
             interval = calibration.served_interval(quantity, weights, measured=measured)
             least, most = widening(self._workload, later=count >= 0)

@@ -76,6 +76,9 @@ BOUNDS = (
     Bound("outside_desktop_3", "prefill_tokens_per_s", 22, 142, 142),
     Bound("outside_desktop_4", "decode_tokens_per_s", 34, 5.7, 0.2),
     Bound("outside_desktop_4", "prefill_tokens_per_s", 10, 11.7, 8.9),
+    # Large dense models over Vulkan on AMD's cards read prompts slower than small ones.
+    Bound("outside_desktop_5", "decode_tokens_per_s", 39, 6, 1.8),
+    Bound("outside_desktop_5", "prefill_tokens_per_s", 22, 25.9, 23.3),
     # Recurrences of early 2026 are slower than today's: an RTX 5080 went from 24 to 28 % slow.
     Bound("outside_offload", "decode_tokens_per_s", 10, 12.2, 4.2),
     Bound("outside_offload", "prefill_tokens_per_s", 4, 13.5, 13.5),

@@ -107,6 +107,23 @@ def test_what_an_engine_leaves_out_is_as_in_serving():
     assert joined == {"fast": {"step_overhead_s": 0.5, "layer_overhead_s": 2.0, "backends": {}}}
 
 
+def test_a_default_of_earlier_builds_reaches_the_cards_that_had_the_default():
+    # DGX Spark states its own rates, not the launches of a recurrence, which CUDA builds of March
+    # 2026 made one by one on every card.
+    joined = joined_engines(
+        {},
+        {
+            "today": {"backends": {"default": {"scan": 1, "rate": 2}, "Spark": {"rate": 3}}},
+            "march": {"like": "today", "backends": {"default": {"scan": 5, "rate": 6}}},
+        },
+    )
+
+    assert joined["march"]["backends"] == {
+        "default": {"scan": 5, "rate": 6},
+        "Spark": {"scan": 5, "rate": 3},
+    }
+
+
 def test_gguf_weights_are_served_by_llama_cpp(engine):
     calibration = engine.calibration
 
@@ -198,14 +215,17 @@ def test_bounds_of_a_server_with_few_models_are_drawn_towards_those_of_all():
 
 
 def test_a_fit_takes_the_rate_of_the_host_that_a_run_states(engine):
-    """Machines with four channels of DDR4-3200, two of DDR4-2400 or of DDR5-5600, 6000 and 6800."""
+    """Machines with four channels of DDR4-3200, two of DDR4-2400 or of DDR5-4000 to 6800.
+
+    Prompts wait for the link.
+    """
     [fit] = (one for one in HOSTS if one.name == "llama_cpp")
     rates = {
         round(node.host_memory_bandwidth_bytes_per_s / 1e9, 1)
         for pack in engine_packs(fit, engine)
         for node in pack.nodes
     }
-    assert rates == {102.0, 38.4, 89.6, 96.0, 108.8}
+    assert rates == {102.0, 38.4, 64.0, 89.6, 96.0, 108.8}
     facts = engine.calibration.engines["llama_cpp"]
     for pack in engine_packs(fit, engine):
         halved = tuple(
@@ -216,7 +236,7 @@ def test_a_fit_takes_the_rate_of_the_host_that_a_run_states(engine):
         )
         usual = predicted_s([pack], engine.calibration, [facts])
         slower = predicted_s([replace(pack, nodes=halved)], engine.calibration, [facts])
-        assert (slower > usual).all()
+        assert (slower > usual).all() or pack.kind == "llm_prefill"
 
 
 def test_a_source_weighs_one_in_a_range_however_many_runs_it_has() -> None:

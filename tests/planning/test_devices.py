@@ -40,8 +40,8 @@ def test_a_device_that_nobody_rents_says_its_price_and_its_speed(card: str, hold
 
 
 def test_the_speed_is_that_of_the_owned_card() -> None:
-    text = remedy(answer("llama-3.1-8b", 1), "jetson-orin-nano-super")
-    owned = answer("llama-3.1-8b", 1, owned=[{"accelerator": "jetson-orin-nano-super"}])
+    text = remedy(answer("llama-3.2-3b", 1), "jetson-orin-nano-super")
+    owned = answer("llama-3.2-3b", 1, owned=[{"accelerator": "jetson-orin-nano-super"}])
     plan = owned.plans[0].estimate
     assert plan.serving is not None
     assert f"{plan.precision} weights: {plan.serving.tpot_ms.expected:.0f} ms per token" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import advisor
-from tests.cases import pretrain
+from tests.cases import pretrain, serve
 
 
 @pytest.mark.parametrize("accelerator", ["b200-sxm", "mi300x", "h100-sxm"])
@@ -26,3 +26,13 @@ def test_a_point_has_the_range_of_its_plan(accelerator: str) -> None:
         assert plan.estimate.time is not None
         assert hours.high == pytest.approx(plan.estimate.time.run_hours.high)
         assert hours.evidence is plan.estimate.time.run_hours.evidence
+
+
+def test_a_point_with_experts_in_the_hosts_memory_has_the_range_of_its_plan() -> None:
+    """It had the narrower one of experts on the card."""
+    owned = {"owned": [{"accelerator": "rtx-3060-12gb"}]}
+    result = advisor.recommend(serve("qwen3-30b-a3b", concurrency=1, limits=owned))
+    plan, point = result.plans[0].estimate, result.candidates[0]
+    assert plan.layout.host_options
+    assert plan.serving is not None
+    assert point.tpot_ms == plan.serving.tpot_ms

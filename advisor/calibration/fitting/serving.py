@@ -23,7 +23,7 @@ from advisor.estimate.candidates import Floats
 from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.record import by_identity, record
 from advisor.nouns.software.efficiency import Calibration
-from advisor.nouns.software.engines import OTHERS, ServingFacts, joined_engines
+from advisor.nouns.software.engines import ServingFacts, layered
 
 TOLERANCE: Final = 1e-5
 """Relative gain below which these fits have converged: the constants repeat to 0.1 %."""
@@ -125,17 +125,10 @@ def section_of(values: Mapping[str, float]) -> dict[str, Any]:
 def with_values(facts: ServingFacts, values: Mapping[str, float]) -> ServingFacts:
     """Return ``facts`` with these constants replaced."""
     section, known = section_of(values), facts.model_dump()
-    own, kin = section.pop("backends", {}), known["backends"]
-    section |= {key: (known[key] or {}) | section[key] for key in (HOST_SECTION,) if key in section}
-    if facts.like or not own:
-        # The section holds only what differs from the engine's other kernels.
-        others = kin.get(OTHERS, {})
-        changed = {key: {**kin.get(key, others), **kernels} for key, kernels in own.items()}
-        return ServingFacts.model_validate(known | section | {"backends": kin | changed})
-    if OTHERS in own:
-        own = own | {OTHERS: {**kin.get(OTHERS, {}), **own[OTHERS]}}
-    joined = joined_engines(known, {"": section | {"backends": own}})
-    return ServingFacts.model_validate(joined[""])
+    if HOST_SECTION in section:
+        section[HOST_SECTION] = (known[HOST_SECTION] or {}) | section[HOST_SECTION]
+    section["backends"] = layered(known["backends"], section.get("backends", {}))
+    return ServingFacts.model_validate(known | section)
 
 
 def values_of(fit: EngineFit, facts: ServingFacts) -> dict[str, float]:

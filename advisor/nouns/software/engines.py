@@ -299,20 +299,33 @@ def is_mappings(content: object) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
     return isinstance(content, Mapping) and all(isinstance(x, Mapping) for x in content.values())
 
 
+Constants = Mapping[str, Any]
+
+
+def layered(kin: Mapping[str, Constants], own: Mapping[str, Constants]) -> dict[str, Constants]:
+    """Lay an engine's ``own`` constants of kernels over those of its ``kin``, by generation.
+
+    A constant of ``default`` reaches each generation that has the default's so far.
+    """
+    usual, changed = kin.get(OTHERS, {}), own.get(OTHERS, {})
+    result: dict[str, Constants] = {}
+    for name in {**kin, **own}:
+        base = kin.get(name, usual)
+        follows = {key: changed[key] for key in changed if base.get(key) == usual.get(key)}
+        result[name] = {**base, **follows, **own.get(name, {})}
+    return result
+
+
 def joined_engines(serving: Mapping[str, Any], engines: Mapping[str, Any]) -> dict[str, Any]:
     """Fill missing fields in the sections of ``engines`` from ``serving``.
 
-    Missing fields in a generation's kernels come from ``default``. An engine that is ``like``
-    another takes what it misses from the other's section.
+    An engine that is ``like`` another takes what it misses from the other's section.
     """
     result: dict[str, Any] = {}
     for name, own in sorted(engines.items(), key=lambda item: bool(item[1].get("like"))):
         base = result.get(own.get("like", ""), serving)
         kin = {} if base is serving else base.get("backends", {})
-        backends = own.get("backends", {})
-        common = {**kin.get(OTHERS, {}), **backends.get(OTHERS, {})}
-        full = {key: {**(kin.get(key) or common), **kernels} for key, kernels in backends.items()}
-        joined = {**base, **own, "backends": {**kin, **full}}
+        joined = {**base, **own, "backends": layered(kin, own.get("backends", {}))}
         if own.get("host"):
             joined["host"] = {**(base.get("host") or {}), **own["host"]}
         result[name] = joined

@@ -370,10 +370,11 @@ class _Served:
             spares=self.workload.spare_replicas,
         )
         spreads, at = self._spreads, asked.case.limits.at
+        hosted = way.hosted or bool(layout and layout.host_options)
         highs = [
             (
-                spreads.of(card, precision=form.name, count=1).high,
-                spreads.first(card, precision=form.name, at=at).high,
+                spreads.of(card, precision=form.name, count=1, hosted=hosted).high,
+                spreads.first(card, precision=form.name, at=at, hosted=hosted).high,
             )
             for card, form in zip(cards, forms, strict=True)
         ]
