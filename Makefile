@@ -29,17 +29,11 @@ test: $(VENV)/.dev ## run every test
 facts: $(VENV)/.dev ## check data files and the pages that repeat them, in seconds
 	$(RUN) pytest -q -n 0 tests/catalog/test_integrity.py tests/catalog/test_catalog.py \
 	  tests/architecture/test_counts.py tests/architecture/test_model_families.py \
-	  tests/architecture/test_models_page.py tests/nouns/software/test_stacks.py \
+	  tests/architecture/test_models_page.py tests/test_pages.py tests/nouns/software/test_stacks.py \
 	  tests/test_data_files.py tests/test_documents.py tests/test_contributing.py $(ARGS)
 
-pages: $(VENV)/.dev ## write docs/models.md, prices.md, software.md, the tables of cli.md and the schema
-	mkdir -p build
-	$(RUN) advisor.architecture > build/page && mv build/page docs/models.md
-	$(RUN) advisor.nouns.software.page > build/page && mv build/page docs/software.md
-	$(RUN) advisor.catalog.prices_page > build/page && mv build/page docs/prices.md
-	$(RUN) advisor.arguments.tables docs/cli.md
-	$(BIN)/python -c 'from advisor.catalog.files.rows import schema_text; print(schema_text(), end="")' \
-	  > build/page && mv build/page data/gpu_catalog.schema.json
+pages: $(VENV)/.dev ## write docs/models.md, prices.md, software.md, the tables of cli.md and the schemas
+	$(RUN) docs.writers
 
 fuzz: $(VENV)/.dev ## run 60,000 broken inputs: ARGS="--seed 7 --count 5000 --only case"
 	$(RUN) tests.fuzz $(ARGS)

@@ -14,7 +14,6 @@ from advisor import cli
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.architecture.table.model import Unit
 from advisor.arguments.options import declared_options, described
-from advisor.arguments.tables import with_tables
 from advisor.nouns.inputs import Reads
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.limits import Objective
@@ -122,12 +121,6 @@ def test_the_documented_examples_run(
         shown = capsys.readouterr()
         assert (program, code, shown.err) == ("gpu-advisor", 0, ""), line
         assert shown.out or words[0] == "web", line
-
-
-def test_the_tables_of_options_are_what_the_nouns_declare() -> None:
-    """Mend it with ``python -m advisor.arguments.tables docs/cli.md``."""
-    document = CLI_PAGE.read_text(encoding="utf-8")
-    assert with_tables(document) == document
 
 
 def test_the_help_names_what_the_case_accepts() -> None:

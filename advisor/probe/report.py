@@ -4,7 +4,6 @@ A report can come from anyone. It holds only data, bounded in size and in every 
 in it is executed.
 """
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -308,12 +307,6 @@ def parse_report(content: bytes) -> ProbeReport:
             value=first["input"] if not isinstance(first["input"], dict | bytes) else "a file",
             allowed=allowed,
         ) from None
-
-
-def schema_text() -> str:
-    """Return the content of ``docs/probe.schema.json``."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return json.dumps(schema | ProbeReport.model_json_schema(), indent=2) + "\n"
 
 
 def describe_device(device: Device, catalog_key: str | None) -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.loader import load_snapshot
-from advisor.catalog.prices_page import prices_page
 from advisor.errors import InputError
+from docs.writers.prices_page import prices_page
 
 CATALOG = load_catalog()
 
@@ -136,8 +136,5 @@ def test_a_changed_copy_forgets_what_the_whole_catalog_looked_up() -> None:
     assert sum(len(copied.offers_for(item.key)) for item in copied.accelerators) == 1
 
 
-def test_the_page_of_prices_is_up_to_date() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
-
-    assert page == prices_page(load_snapshot()), "write it anew: make pages"
-    assert "| AWS | 312 | 193 |" in page
+def test_the_page_of_prices_counts_offers_and_spot_prices() -> None:
+    assert "| AWS | 312 | 193 |" in prices_page(load_snapshot())

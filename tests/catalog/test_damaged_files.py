@@ -42,7 +42,6 @@ from advisor.catalog.live.rows import names
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.offer_list import drifts, price_histories
 from advisor.catalog.places import places_of
-from advisor.catalog.prices_page import prices_page
 from advisor.catalog.records import required
 from advisor.catalog.usual_machines import usual_machines
 from advisor.errors import CatalogError, ResourceError, sentences
@@ -73,6 +72,7 @@ from advisor.nouns.techniques import technique_facts
 from advisor.planning.serving_defaults import serving_defaults
 from advisor.probe.checks.training_check import check_models
 from advisor.probe.measuring.plan import probe_sizes
+from docs.writers.prices_page import prices_page
 
 YAML = """\
 sources:

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.errors import InputError
-from advisor.probe.report import (
-    MAX_REPORT_BYTES,
-    ProbeReport,
-    parse_report,
-    read_report,
-    schema_text,
-)
+from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report, read_report
 from tests.probe.fakes import FakeBackend, h200, probed
 
 
@@ -90,12 +84,3 @@ def test_a_time_is_a_positive_number(report: ProbeReport, rate: str) -> None:
 def test_a_missing_file_is_a_mistake_with_a_remedy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_report(tmp_path / "none.json")
-
-
-def test_the_published_schema_is_up_to_date(root: Path) -> None:
-    path = root / "docs" / "probe.schema.json"
-
-    assert path.read_text(encoding="utf-8") == schema_text(), (
-        "write it anew: python -c 'from advisor.probe.report import schema_text; "
-        'print(schema_text(), end="")\' > docs/probe.schema.json'
-    )

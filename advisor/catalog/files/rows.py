@@ -1,6 +1,5 @@
 """Rows of the catalog's files as people write them: in human units, which the field names state."""
 
-import json
 from collections.abc import Sequence
 from decimal import Decimal
 from statistics import median
@@ -222,11 +221,6 @@ class OfferRecord(Record):
         if self.on_demand_per_hour is None and self.spot_per_hour is None:
             raise ValueError("Give on_demand_per_hour or spot_per_hour")
         return self
-
-
-def schema_text() -> str:
-    """JSON Schema of ``gpu_catalog.yaml``, as ``gpu_catalog.schema.json`` holds it."""
-    return json.dumps(CatalogFile.model_json_schema(), indent=1, sort_keys=True) + "\n"
 
 
 HOURLY_STEP: Final = Decimal("0.0001")

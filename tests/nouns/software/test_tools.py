@@ -17,7 +17,6 @@ from advisor.export.versions import version_of
 from advisor.foundation import resources
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.software import tools
-from advisor.nouns.software.page import software_page
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tool_offers import TrainingOffer
@@ -194,11 +193,6 @@ def test_names_as_people_type_them(name: str) -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(InputError, match="unknown software"):
         tool_named("caffe")
-
-
-def test_the_page_of_software_is_what_the_table_says(root: Path) -> None:
-    """Mend it with ``make pages``."""
-    assert (root / "docs" / "software.md").read_text(encoding="utf-8") == software_page()
 
 
 @pytest.fixture

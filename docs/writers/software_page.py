@@ -1,6 +1,4 @@
-"""Writes the page of software: ``python -m advisor.nouns.software.page > docs/software.md``."""
-
-import sys
+"""The page of software."""
 
 from advisor.foundation.data_files import items, page, table
 from advisor.nouns.software.tool_choice import Usual
@@ -70,7 +68,3 @@ def _reach(support: Support) -> str:
     if support.chips:
         return " ".join(support.chips)
     return f"{support.lowest}+" if support.lowest else "yes"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(software_page())

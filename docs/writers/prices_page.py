@@ -1,4 +1,4 @@
-"""Writes docs/prices.md: which prices the catalog has, and how old they are."""
+"""The page of prices: which prices the catalog has, and how old they are."""
 
 from datetime import date
 
@@ -58,14 +58,3 @@ def _hosted() -> str:
         for item in sorted(load_api_prices(), key=lambda item: (not item.preset, item.preset))
     ]
     return table(("model", "provider", "in:", "cached:", "out:", "checked", "note"), rows)
-
-
-def main() -> None:
-    """Print the page of the shipped prices."""
-    from advisor.catalog.loader import load_snapshot
-
-    print(prices_page(load_snapshot()), end="")
-
-
-if __name__ == "__main__":
-    main()

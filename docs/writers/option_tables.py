@@ -1,9 +1,7 @@
-"""The tables of options in docs/cli.md: ``python -m advisor.arguments.tables docs/cli.md``."""
+"""The tables of options in docs/cli.md."""
 
 import re
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from advisor.arguments.options import TASKS, declared_options, described
@@ -43,8 +41,3 @@ def _bounds(item: Declared) -> str:
     low, high = (f"{bound:,.10g}".replace("e+", "e") for bound in (item.low, item.high))
     unit = "" if item.unit.startswith("%") else f" {item.unit}"
     return (f"above {low}, to {high}" if item.above else f"{low} to {high}") + unit.rstrip()
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
