@@ -50,7 +50,7 @@ FEW: Final = 8
 MOST_KINDS: Final = 3
 SHOWN: Final = 10
 MORE_THAN_ASKED: Final = (
-    " This is the most that the money buys; the load that you state may need less."
+    " This is the most that the money buys; the answer above names what the load needs."
 )
 NODES: Final = 2000
 """Most steps of the search for one mix: a limit of time would give another on a busy machine."""
