@@ -108,7 +108,7 @@ def test_an_assumed_shape_tells_that_its_wider_range_asks_for_the_host() -> None
         "workload": {
             "kind": "fine_tuning",
             "method": "qlora",
-            "sequence_length": 7168,
+            "sequence_length": 7936,
             "software": "huggingface",  # which keeps whole logits
         },
         "limits": {"owned": [{"accelerator": "rtx-3060-12gb"}]},

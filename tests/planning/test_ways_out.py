@@ -196,7 +196,7 @@ def test_changes_of_adapters_are_named_together_and_as_few_as_it_takes() -> None
     sure = way(advisor.estimate(free), "adapt attention alone")  # under the next usual tool
     assert sure.change.endswith("with Unsloth")
     assert sure.likely_bytes is None
-    long = {"method": "qlora", "sequence_length": 9000}
+    long = {"method": "qlora", "sequence_length": 9216}
     asked = tune("qwen2.5-32b", "rtx-4090", 1, software="trl", **long)
     tight = advisor.estimate(asked)
     assert not tight.memory.fits
