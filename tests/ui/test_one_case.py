@@ -103,7 +103,7 @@ def test_rent_or_buy_answers_for_the_model_of_the_question() -> None:
         method="lora",
         tokens=10e6,
         limits={"deadline_hours": 24},
-        owning={"hours_per_month": 200, "months": 36},
+        owning={"months": 36},
     )
     found = advisor.own(asked)
     assert found.answer in text(page)
