@@ -88,7 +88,7 @@ def test_every_engine_with_own_kernels_says_how_old_its_builds_are() -> None:
         ("desktop_runs", "decode_tokens_per_s", 445, 6.4),
         ("desktop_runs", "total_output_tokens_per_s", 121, 4.2),
         ("desktop_runs", "prefill_tokens_per_s", 386, 15.0),
-        ("offload_runs", "total_output_tokens_per_s", 8, 7.7),
+        ("offload_runs", "total_output_tokens_per_s", 8, 7.8),
         ("offload_runs", "decode_tokens_per_s", 30, 11.9),
         # 55 while experts came over PCIe at its full rate.
         ("offload_runs", "prefill_tokens_per_s", 18, 5.4),

@@ -28,7 +28,7 @@ BOUNDS = (
     Bound("outside_training", "tokens_per_s_per_accelerator", 225, 10, 2.5),
     Bound("outside_training", "samples_per_s", 109, 7.5, 3),
     Bound("outside_training", "step_time_s", 56, 7.5, 4),
-    Bound("outside_training", "peak_memory_gib", 83, 7.5, 6.5),
+    Bound("outside_training", "peak_memory_gib", 83, 6, 4.7),
     Bound("outside_training_2", "step_time_s", 20, 4, 3.2),
     Bound("outside_training_2", "peak_memory_gib", 17, 11.5, 7),
     # Adapters on two RTX 4090 are told up to 15 % slow, all in range: runs on A100 showed a slower
@@ -41,7 +41,7 @@ BOUNDS = (
     Bound("outside_training_3", "tokens_per_s_per_accelerator", 22, 28.5, 28.5),
     Bound("outside_training_3", "step_time_s", 7, 34, 26.5),
     Bound("outside_training_3", "peak_memory_gib", 22, 5.5, 4.3),
-    Bound("outside_mlperf_training", "tokens_per_s_per_accelerator", 25, 14, 11),
+    Bound("outside_mlperf_training", "tokens_per_s_per_accelerator", 25, 12.7, 9.8),
     # RetinaNet, Stable Diffusion and FLUX.1, whose largest run is predicted 35 % fast.
     Bound("outside_mlperf_training", "samples_per_s", 35, 7.5, 3),
     Bound("outside_whole_runs", "wall_hours", 6, 7, 3),
@@ -61,28 +61,29 @@ BOUNDS = (
     Bound("outside_mlperf", "total_output_tokens_per_s", 76, 6.8, 4),
     Bound("outside_mlperf", "tpot_ms", 22, 22.5, 9),
     Bound("outside_mlperf_images", "images_per_s", 18, 12, 8),
-    Bound("outside_desktop", "decode_tokens_per_s", 40, 5.2, 2.6),
+    Bound("outside_desktop", "decode_tokens_per_s", 40, 5.1, 2.5),
     # A DGX Spark that is fitted reads faster than the unseen one: the middle moved from 0.8 to 1.1.
-    Bound("outside_desktop", "total_output_tokens_per_s", 38, 4.8, 1.1),
+    Bound("outside_desktop", "total_output_tokens_per_s", 38, 4.8, 1.0),
     # Nearly all are of one site, whose one card was slower than those of two other sites.
-    Bound("outside_desktop", "prefill_tokens_per_s", 14, 14.2, 1.8),
+    # 14.2 and 1.8 before ten more sources joined the fits: mixtures read prompts 4 % faster.
+    Bound("outside_desktop", "prefill_tokens_per_s", 14, 16, 3.2),
     # A second table: cards, builds and interfaces that the first lacks.
     # An RX 9070 XT was 20 % slow: mending it moved the middle of signed errors from 9.7 to 10.3.
-    Bound("outside_desktop_2", "decode_tokens_per_s", 31, 11.4, 9.2),
+    Bound("outside_desktop_2", "decode_tokens_per_s", 31, 11.3, 9.2),
     Bound("outside_desktop_2", "total_output_tokens_per_s", 6, 5, 3.2),
-    Bound("outside_desktop_2", "prefill_tokens_per_s", 34, 16.7, 3.2),
+    Bound("outside_desktop_2", "prefill_tokens_per_s", 34, 16.7, 3.5),
     # Its prompts are mostly one page of an Arc Pro B70, at the rate of a build with assertions.
     Bound("outside_desktop_3", "decode_tokens_per_s", 80, 7.7, 0.4),
     Bound("outside_desktop_3", "prefill_tokens_per_s", 22, 142, 142),
-    Bound("outside_desktop_4", "decode_tokens_per_s", 34, 5.7, 0.2),
-    Bound("outside_desktop_4", "prefill_tokens_per_s", 10, 11.7, 8.9),
+    Bound("outside_desktop_4", "decode_tokens_per_s", 34, 5.5, 0.3),
+    Bound("outside_desktop_4", "prefill_tokens_per_s", 10, 12.3, 10),
     # Large dense models over Vulkan on AMD's cards read prompts slower than small ones.
-    Bound("outside_desktop_5", "decode_tokens_per_s", 39, 6, 1.8),
-    Bound("outside_desktop_5", "prefill_tokens_per_s", 22, 25.9, 23.3),
+    Bound("outside_desktop_5", "decode_tokens_per_s", 39, 5.7, 0.7),
+    Bound("outside_desktop_5", "prefill_tokens_per_s", 22, 24.2, 21.8),
     # Recurrences of early 2026 are slower than today's: an RTX 5080 went from 24 to 28 % slow.
-    Bound("outside_offload", "decode_tokens_per_s", 10, 12.2, 4.2),
+    Bound("outside_offload", "decode_tokens_per_s", 10, 12.1, 4.5),
     Bound("outside_offload", "prefill_tokens_per_s", 4, 13.5, 13.5),
-    Bound("outside_offload_2", "decode_tokens_per_s", 4, 6.6, 2.8),
+    Bound("outside_offload_2", "decode_tokens_per_s", 4, 6.3, 3.0),
 )
 
 
