@@ -12,7 +12,7 @@ from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.record import record
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION, trimmed
 from advisor.nouns.case import Case
-from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.hardware import LOWEST_ASK, Accelerator, PriceKind
 from advisor.nouns.money import TRAINING_HOURS_PER_MONTH
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import Bought, Size, Spread, size_of
@@ -275,7 +275,12 @@ def _headline(ways: list[Comparison], *, spot: bool) -> Comparison | None:
     ``ways``: the cheapest first by what its price may be today, as plans are ranked.
 
     A commitment also pays for unused hours, spot machines can be taken back, and a hosted model is
-    no machine. So none of them counts here, except spot if the user asks for it.
+    no machine. So none of them counts here, except spot if the user asks for it. The lowest ask of
+    a marketplace, which one host can withdraw, counts only beside no other, as in a search.
     """
     kinds = {RentKind.SPOT, RentKind.QUOTE} if spot else {RentKind.ON_DEMAND, RentKind.QUOTE}
-    return next((item for item in ways if item.tenancy.kind in kinds), None)
+    found = [item for item in ways if item.tenancy.kind in kinds]
+    firm = [
+        item for item in found if not (item.tenancy.offer and item.tenancy.offer.tier == LOWEST_ASK)
+    ]
+    return next(iter(firm or found), None)

@@ -109,7 +109,8 @@ def training_time(
     units = sharded_units(run, candidates, share)
     launch = launch_time(one.launches, one.device, candidates.hardware, software, units=units)
     apart = adapter_units(run, candidates, share) * software.unit_host_s
-    starts = apart * candidates.hardware.host_pace - kernel_facts().adapter_cover * one.device
+    hidden = kernel_facts().adapter_cover * (one.device + launch)
+    starts = apart * candidates.hardware.host_pace - hidden
     launch = launch + one.host + np.maximum(0.0, starts)
     cover = one.device + launch
     with np.errstate(divide="ignore", invalid="ignore"):
