@@ -50,7 +50,7 @@ def test_both_doors_name_the_same_rent(asked: dict[str, Any]) -> None:
     assert found.against is not None
     main = found.rents[found.against]
     # Several machines that run side by side are compared with as many rented ones.
-    beside = main.instances / plan.cost.instances if plan.time else 1
+    beside = main.instances / (plan.cost.instances or 1) if plan.time else 1
     assert main.usd_per_hour == pytest.approx(beside * plan.cost.usd_per_hour.expected)
     assert (main.provider, main.instance_type) == (plan.cost.provider, plan.cost.instance_type)
     spot = asked["limits"].get("price_kind") == "spot"
