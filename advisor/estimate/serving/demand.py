@@ -364,13 +364,6 @@ def _fused(
 _MATRIX_KINDS: Final = frozenset({OperatorKind.MATMUL, OperatorKind.ROUTING})
 
 
-def model_parallel_ranks(division: Division, layout: LayoutArrays) -> Floats:
-    """Ranks that share one layer's parameters of this division."""
-    if division is Division.REPLICATED:
-        return np.ones_like(layout.tensor)
-    return layout.tensor * layout.expert if division is Division.EXPERT else layout.tensor
-
-
 def stage_share(model: ModelArchitecture, layout: LayoutArrays) -> Floats:
     """Return the share of the blocks on the pipeline stage with the most layers."""
     layers = float(model.num_hidden_layers)

@@ -15,7 +15,6 @@ from advisor.estimate.serving.demand import (
     ServedModel,
     ServingLoad,
     cached_bytes_per_sequence,
-    model_parallel_ranks,
     stage_share,
 )
 from advisor.estimate.serving.engine_limits import communication_bytes
@@ -236,6 +235,13 @@ def loose_part(engine: ServingFacts, name: str, value: Floats | float) -> Floats
     return np.asarray(share * value + (engine.loose_bytes if name == "workspace" else 0.0))
 
 
+def _ranks(division: Division, layout: LayoutArrays) -> Floats:
+    """Ranks that share one layer's parameters of this division."""
+    if division is Division.REPLICATED:
+        return np.ones_like(layout.tensor)
+    return layout.tensor * layout.expert if division is Division.EXPERT else layout.tensor
+
+
 def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Floats:
     """Return the weights of the fullest pipeline stage's rank, in bytes.
 
@@ -248,7 +254,7 @@ def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Flo
     for row, each in zip(model.operators, served.row_bytes, strict=True):
         if on_host and row.kind is OperatorKind.EMBEDDING and row.name != TOKENS:
             continue
-        held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
+        held = row.layers * row.parameters * each / _ranks(row.division, layout)
         if padded and row.division is Division.EXPERT and row.in_features:
             held = held * _padding(row, served, layout)
         held = held * (1.0 - parts.share(row.part, routed=row.division is Division.EXPERT))
