@@ -79,8 +79,8 @@ def answer(
     text += _spares(account) + _latencies(portfolio, account)
     if account.caution_usd > WORTH_TELLING * account.total_usd:
         text += (
-            " Rented cards without published runs count at the slow end of their range; "
-            f"{money(account.total_usd - account.caution_usd)} in all is expected."
+            " Rented cards without published runs count at the slow end of their range; the "
+            f"expected total is {money(account.total_usd - account.caution_usd)}."
         )
     text += _platforms(account.total_usd, others, chosen)
     text += _other_ways(account.total_usd, others)
