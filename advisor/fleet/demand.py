@@ -36,6 +36,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Option
 from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import System
+from advisor.planning.serving_defaults import Pace
 
 MORE: Final = (8, 4, 2)
 """Multiples of the peak that a replica is tried with where more work is asked about."""
@@ -227,8 +228,8 @@ class Demand:
         serving = workload.case.workload
         opened = isinstance(serving, Serving) and serving.weight_format is None
         opened = opened and not self.searches.single
-        for paced, level in product((True, False), levels):
-            ways = [ServedWay(paced, narrow) for narrow in (False, True)[: 1 + opened]]
+        for pace, level in product(Pace, levels):
+            ways = [ServedWay(pace, narrow) for narrow in (False, True)[: 1 + opened]]
             ask = partial(self.searches.options, workload, concurrency=level, also=ways[-1])
             found = (ask(way=way) for way in ways)
             usd = [self._least_usd(*each) for each in found]

@@ -15,7 +15,7 @@ from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.workload import Serving
+from advisor.nouns.workload import Serving, Workload
 from advisor.planning.beside_api import hosted_models
 from advisor.planning.prepared import prepared, resolved, with_demand
 from advisor.planning.search.options import Option
@@ -44,9 +44,10 @@ def awaited(options: list[Option]) -> list[Option]:
     return [one for one in options if one.time * doubt(one) <= AWAITED_H] or options
 
 
-def token_s(limits: Constraints) -> float:
-    """Return the time between the tokens of an answer: that of the target, or of a reader. [s]"""
-    return (limits.max_tpot_ms or serving_defaults().patience.token_ms) * MILLISECOND
+def token_s(limits: Constraints, service: Workload) -> float:
+    """Return the time between the tokens of an answer: that of the target, or the usual. [s]"""
+    usual_ms = serving_defaults().patience.between_tokens_ms(service)
+    return (limits.max_tpot_ms or usual_ms) * MILLISECOND
 
 
 def levels(peak: float, *, coarse: bool = False, even: bool = False) -> list[int]:
@@ -98,7 +99,7 @@ def hosted_mode(workload: FleetWorkload, answer_s: float | None = None) -> Mode 
     best = next(offered, None)
     if best is None:
         return None
-    each_s = answer_s or serving.output_tokens * token_s(limits)
+    each_s = answer_s or serving.output_tokens * token_s(limits, serving)
     pace = workload.output_per_s
     return Mode(
         supply=None,
@@ -188,7 +189,7 @@ def serverless(
     serving = case.workload
     if not isinstance(serving, Serving):
         return
-    answer_s = serving.output_tokens * token_s(case.limits)
+    answer_s = serving.output_tokens * token_s(case.limits, serving)
     for option in options:
         system = systems[option.system]
         for offer in system.offers if option.offer is not None else ():

@@ -23,7 +23,7 @@ from advisor.planning.search.options import Option, in_time
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.search.tries import Tried
-from advisor.planning.serving_defaults import at_reading_speed
+from advisor.planning.serving_defaults import Pace, usual_limits
 from advisor.planning.spanning import spanning
 
 MOST_PER_REPLICA: Final = 16
@@ -54,8 +54,8 @@ class LargeWeights(ToolRules):
 class ServedWay(NamedTuple):
     """How a service runs where its case leaves that open."""
 
-    paced: bool = False
-    """Answers come at reading speed."""
+    pace: Pace = Pace.STATED
+    """How fast it answers."""
     narrow: bool = False
     """Weights of 8 bits come first."""
 
@@ -126,13 +126,14 @@ class Searches:
             # What is late is left out below: runs that differ in this alone are searched once.
             case = case.changed(limits=case.limits.changed(deadline_hours=None))
         rents, many = self.rents(workload), workload.sites > 1
-        alike = way.paced, rents, many, without, case.model_dump_json(exclude_unset=True)
+        alike = way.pace, rents, many, without, case.model_dump_json(exclude_unset=True)
         key = way.narrow, *alike
         if key not in self._found:
             if self._asked is None or self._asked.key != alike:
                 case, architecture = resolved(case)
-                if way.paced:
-                    case = at_reading_speed(case, architecture)
+                whole = workload.case.workload
+                usual = usual_limits(case, architecture, way.pace, whole=whole)
+                case = case.changed(limits=usual)
                 training = not isinstance(case.workload, Serving)
                 owned = [] if kind is PriceKind.SPOT else self._owned_systems(case, training, many)
                 systems = [item for item in owned if item.node.assumptions[0] not in without]
@@ -237,7 +238,7 @@ class _Asked:
             if not isinstance(case.workload, Serving) or (result.options and not result.lowered):
                 break
         options = spanning(self.asked, searched, options, fewer=True)
-        if way.paced:
+        if way.pace is not Pace.STATED:
             options = in_time(options, case.limits)
         return options, searched
 

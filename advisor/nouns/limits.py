@@ -107,14 +107,14 @@ class Constraints(Noun):
     )
     """[ms]"""
     max_tpot_ms: Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None = asked(
-        "time per output token, 50ms, or tokens/s of each user, '20 tokens/s'; a search takes 200 "
-        "ms by default, the speed of reading",
+        "time per output token, 50ms, or tokens/s of each user, '20 tokens/s'; a search takes 50 "
+        "ms by default, and for one or two users 200 ms, the speed of reading",
         label="Time per token",
         reads=Reads.MS,
         tasks=SERVING,
         networks=WRITING,
         advanced=False,
-        blank="200 (reading speed)",
+        blank="50; 200 for 1 or 2 users",
     )
     """[ms]"""
     at: Literal["mean", "p50", "p95", "p99"] = asked(

@@ -34,7 +34,7 @@ from advisor.planning.search.options import Option, meets_tpot
 from advisor.planning.search.replicas import WIDE_EXPERTS
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import LADDER, System, find_systems
-from advisor.planning.serving_defaults import at_reading_speed
+from advisor.planning.serving_defaults import usual_limits
 
 EACH: Final = 24
 """Up to here, every number of cards is tried for the answers; beyond, steps of an eighth."""
@@ -81,8 +81,9 @@ def in_pools(asked: PricedCase, ordinary: Recommendation) -> Recommendation:
 
     ``ordinary``: of the same case without ``disaggregated``.
     """
-    asked = asked.of(at_reading_speed(asked.case, asked.architecture))
-    workload, limits = asked.case.workload, asked.case.limits
+    limits = usual_limits(asked.case, asked.architecture)
+    asked = asked.of(asked.case.changed(limits=limits))
+    workload = asked.case.workload
     assert isinstance(workload, Serving)
     cheapest = [item.plans for item in ordinary.rankings if item.objective is Objective.CHEAPEST]
     plan = next((plans[0] for plans in cheapest if plans), None)

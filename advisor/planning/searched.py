@@ -32,7 +32,13 @@ from advisor.planning.search.ranking import best_option, best_per_accelerator
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
-from advisor.planning.serving_defaults import LATENCIES, at_reading_speed, latency_words, pace_words
+from advisor.planning.serving_defaults import (
+    LATENCIES,
+    latency_words,
+    pace_words,
+    slower_limits,
+    usual_limits,
+)
 from advisor.planning.spanning import spanning
 
 PLANS_ASKED, PLANS_BRIEF, PLANS_BESIDE = 3, 2, 1
@@ -58,30 +64,24 @@ class Searched:
     def of(cls, asked: PricedCase, *, advising: bool = True) -> Searched:
         """Search the catalog for a case; its deadline and budget only choose afterwards.
 
-        Answers come at reading speed if a case states no latency limit and some plan can.
+        Answers come at the usual pace if a case states no latency limit and some plan can.
         ``advising`` also searches what only advice names.
         """
-        paced = at_reading_speed(asked.case, asked.architecture)
-        if isinstance(paced.workload, Serving) and paced.workload.disaggregated:
+        if isinstance(asked.case.workload, Serving) and asked.case.workload.disaggregated:
             raise refusal("two_pools", why="this answer compares plans of one")
-        found = cls._of(asked.of(paced), advising=advising)
-        if paced is asked.case:
-            return found._in_time()
-        limits, stated = paced.limits, asked.case.limits
-        writes = asked.architecture.generates
-        if found.feasible:
-            return replace(found, pace=pace_words(limits, stated, writes=writes))
-        usual = {name: getattr(limits, name) for name in LATENCIES if not getattr(stated, name)}
-        # Whoever waits longer for the first token still reads on; what no plan has gives way.
-        for name in [*usual, None] if len(usual) > 1 else [None]:
-            given_up = {name: None} if name else dict.fromkeys(usual)
-            limits = paced.limits.changed(**given_up)
-            found = cls._of(asked.of(paced.changed(limits=limits)), advising=advising)
+        case, writes = asked.case, asked.architecture.generates
+        usual = usual_limits(case, asked.architecture)
+        paced = asked if usual == case.limits else asked.of(case.changed(limits=usual))
+        found = cls._of(paced, advising=advising)
+        if found.feasible or usual == case.limits:
+            return replace(found, pace=pace_words(usual, case.limits, writes=writes))._in_time()
+        for limits in slower_limits(case, asked.architecture):
+            found = cls._of(asked.of(case.changed(limits=limits)), advising=advising)
             if found.feasible:
-                lost = stated.changed(**{one: usual[one] for one in given_up})
-                late, flags = latency_words(lost, stated, writes=writes)
+                pace = pace_words(limits, case.limits, writes=writes)
+                late, flags = latency_words(usual, limits, writes=writes)
                 late = f"nothing within the limits answers {late}"
-                pace = "; ".join(filter(None, [late, pace_words(limits, stated, writes=writes)]))
+                pace = "; ".join(filter(None, [late, pace]))
                 late += f" at the high end of its range ({flags}; --risk 50% takes the expected)"
                 return replace(found, pace=pace, late=late)
         return found

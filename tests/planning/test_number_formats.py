@@ -136,7 +136,8 @@ def test_formats_searched_together_keep_their_own_times() -> None:
 
 def test_eight_bits_are_named_before_four_if_both_save_much() -> None:
     # Model cards: fp8 loses 0.47 % of a score, 4 bits lose 2.6 % of another (quality_loss.csv).
-    answer = advisor.recommend(serve("qwen3-32b", concurrency=40))
+    limits = {"max_tpot_ms": 200}
+    answer = advisor.recommend(serve("qwen3-32b", concurrency=40, limits=limits))
     told = [item.message for item in answer.advice if item.code == "lower-precision"]
 
     assert answer.rankings[0].plans[0].estimate.precision == "bf16"

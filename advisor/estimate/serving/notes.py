@@ -82,7 +82,7 @@ def _text_notes(
         yield split_note(placement.accelerator, architecture, workload, weight_format)
     loss = quality_words(weight_format.name)
     if weight_format.name != architecture.weight_format and loss:
-        paced = " at reading speed, or the smallest usual one" if weight_format.engine else ""
+        paced = " at the usual speed, or the smallest usual one" if weight_format.engine else ""
         largest = f"the largest format that fits{paced}; "
         chosen = largest if workload.weight_format is None else ""
         yield f"{chosen}published loss of quality in {weight_format.name}: {loss}"

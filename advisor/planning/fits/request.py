@@ -69,7 +69,7 @@ class Server:
         if self._stays(place, case, model):
             together = self._estimated(case, place, model)
             served = together.serving
-            most_ms = serving_defaults().patience.token_ms
+            most_ms = serving_defaults().patience.between_tokens_ms(case.workload)
             if together.memory.fits and served and served.tpot_ms.high <= most_ms:
                 return alone, together
         return alone, self._estimated(case, self._placed(case, model), model)

@@ -145,7 +145,9 @@ class _Served:
         self, ladder: Sequence[Way], ahead: Sequence[int], taken: Way, options: Sequence[Option]
     ) -> list[int]:
         """Return the usual formats ahead if all options write more slowly than who asks bears."""
-        most_ms = self.asked.case.limits.max_tpot_ms or serving_defaults().patience.token_ms
+        case = self.asked.case
+        usual_ms = serving_defaults().patience.between_tokens_ms(case.workload)
+        most_ms = case.limits.max_tpot_ms or usual_ms
         if any(one.later_s <= most_ms * MILLISECOND for one in options):
             return []
         kin = (taken.tool, True, taken.cache)

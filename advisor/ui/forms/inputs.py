@@ -51,7 +51,7 @@ class Inputs:
     pretrain_deadline: str = "30 days"
     samples: str = "10M"
     users: str = "8"
-    speed: str = "20"
+    speed: str = ""
     rent: str = PriceKind.ON_DEMAND
     own_accelerator: str = ""
     own_count: str = "1"

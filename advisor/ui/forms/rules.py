@@ -93,7 +93,8 @@ def _of(path: str, **differs: Any) -> Rules:
 
 def _speed() -> Rules:
     """Tokens per second, where the case has the time for one."""
-    time = _of("limits.max_tpot_ms", label="Tokens/s per user", kind=Reads.COUNT)
+    usual = "20; 5 for 1 or 2 users"
+    time = _of("limits.max_tpot_ms", label="Tokens/s per user", kind=Reads.COUNT, blank=usual)
     return replace(time, low=1 / time.high / MILLISECOND, high=1 / time.low / MILLISECOND)
 
 

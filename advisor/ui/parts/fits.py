@@ -46,8 +46,9 @@ USUAL_CONTEXT: Final = 8192
 """Of a question that is not about serving, as on the command line. [tokens]"""
 NUMBER_FORMATS: Final = (
     "Weights: the largest format that fits; of files for llama.cpp, MLX and ExLlama the largest at "
-    "reading speed, or the smallest usual one. bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), "
-    "mxfp4 4 as published; q8_0 to q3_k_m are GGUF files for llama.cpp. To spare: with one request "
+    "the usual speed (5 tokens/s, or 20 for several users), or the smallest usual one. bf16 has 16 "
+    "bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 as published; q8_0 to q3_k_m are GGUF files for "
+    "llama.cpp. To spare: with one request "
     "of the chosen context. Tokens/s: of that request alone. Loss of quality: a comparison with "
     "the model's own weights, measured on the model in brackets."
 )

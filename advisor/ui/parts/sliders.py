@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from advisor.architecture.titles import in_letters
-from advisor.foundation.units import DAY_S, HOUR_S
+from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND
 from advisor.nouns.inputs import Reads
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import read
@@ -85,7 +85,9 @@ def slide(
 
 def question(inputs: Inputs) -> None:
     """Draw the sliders of the question: how much work, and how fast."""
-    numbers = read(inputs).numbers
+    numbers = dict(read(inputs).numbers)
+    if numbers.get("speed", 1.0) is None:
+        numbers["speed"] = _usual_speed(numbers.get("users"))
     found = [next((name for name in kind if numbers.get(name)), None) for kind in (WORK, LIMIT)]
     names = [name for name in found if name is not None]
     if not names:
@@ -102,6 +104,16 @@ def question(inputs: Inputs) -> None:
                 text=partial(_words, name),
                 whole=RULES[name].kind is Reads.WHOLE,
             )
+
+
+def _usual_speed(users: float | None) -> float:
+    """Return the speed that an answer holds to where none is stated. [tokens/s for each user]"""
+    from advisor.nouns.workload import Serving
+    from advisor.planning.serving_defaults import serving_defaults
+
+    load = {"requests_per_s": 1.0} if users is None else {"concurrency": int(users)}
+    usual_ms = serving_defaults().patience.between_tokens_ms(Serving.model_validate(load))
+    return 1 / (usual_ms * MILLISECOND)
 
 
 def _take(name: str, value: float) -> None:
