@@ -233,7 +233,7 @@ def export(
     and ``check-script``: ``linux``, ``windows``, ``cloud``, ``slurm``, ``kubernetes``, ``jetson``,
     ``macos`` or ``tpu``; by default the usual one for the card.
     """
-    from advisor.export import export_case, format_named
+    from advisor.export import Wishes, export_case, format_named
 
     form = format_named(to)
     if checkpoint is not None:
@@ -241,15 +241,11 @@ def export(
     return export_case(
         as_case(case),
         form,
+        Wishes(checkpoint, log_to, link, platform),
         answer=answer,
         search=partial(recommend, catalog=catalog),
         estimate=partial(estimate, catalog=catalog),
         catalog=catalog,
-        today=current_day(),
-        checkpoint=checkpoint,
-        log_to=log_to,
-        link=link,
-        platform=platform,
     )
 
 

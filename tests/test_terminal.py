@@ -8,7 +8,6 @@ from importlib import import_module
 from inspect import signature
 
 import pytest
-from rich.console import Console
 
 from advisor import api
 from advisor.catalog import load_catalog
@@ -19,7 +18,7 @@ from advisor.foundation.references import references
 from advisor.foundation.units import GIB
 from advisor.planning.explain.terms import term_sections
 from advisor.planning.results import Recommendation, Rejection, RejectionCode
-from advisor.terminal.console import SCREENS, new_console, table
+from advisor.terminal.console import SCREENS, Report, new_console, table
 from advisor.terminal.estimate import arrangement, fit_sentence, show_estimate
 from advisor.terminal.fits import show_comparison, show_fits
 from advisor.terminal.ownership import show_ownership
@@ -46,7 +45,7 @@ def training() -> Estimate:
 
 
 @pytest.fixture(scope="module")
-def others() -> list[Callable[[Console], None]]:
+def others() -> list[Callable[[Report], None]]:
     """What other commands answer."""
     fits = [api.fits("rtx-4090"), api.fits("h200-sxm", count=8)]
     owned, compared = api.own({**TRAIN, **EIGHT}), compare_cards(FIVE, load_catalog())
@@ -62,7 +61,7 @@ def serving() -> Estimate:
     return api.estimate({**SERVE, **EIGHT, "layout": {"data": 4, "tensor": 2, "expert": 4}})
 
 
-def printed(show: Callable[[Console], None], width: int = 80) -> str:
+def printed(show: Callable[[Report], None], width: int = 80) -> str:
     out = io.StringIO()
     show(new_console(out, width=width))
     return out.getvalue()
@@ -125,10 +124,10 @@ def test_the_first_answer_fills_one_screen(
     recommendation: Recommendation,
     training: Estimate,
     serving: Estimate,
-    others: list[Callable[[Console], None]],
+    others: list[Callable[[Report], None]],
     width: int,
 ) -> None:
-    shows: list[Callable[[Console], None]] = [
+    shows: list[Callable[[Report], None]] = [
         *others,
         lambda console: show_recommendation(console, recommendation),
         lambda console: show_estimate(console, training),

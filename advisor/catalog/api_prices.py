@@ -8,10 +8,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from advisor.catalog.files.checks import check_order
-from advisor.catalog.records import IsoDate, Record, Text
+from advisor.catalog.records import IsoDate, Text
 from advisor.errors import refusal
 from advisor.foundation import names
-from advisor.foundation.noun import read_table
+from advisor.foundation.noun import Noun, read_table
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Confidence
 
@@ -24,7 +24,7 @@ API_SOURCE: Final = (
 Usd = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
 
-class ApiPrice(Record):
+class ApiPrice(Noun):
     """A row of ``api_prices.csv``: what one provider asks for the tokens of one model."""
 
     provider: Text

@@ -13,17 +13,7 @@ from advisor.catalog.files.rows import converted
 from advisor.errors import InputError, refusal
 from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.units import GB, GIB
-from advisor.nouns.hardware import (
-    JOIN,
-    Accelerator,
-    Confidence,
-    Offer,
-    Provenance,
-    Segment,
-    SoftwareSupport,
-    UnlikeCards,
-    UnlikeFacts,
-)
+from advisor.nouns import hardware
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 
 Argument = TypeVar("Argument", bound=Hashable)
@@ -45,7 +35,7 @@ class Source(Noun):
     date: str
     """When the source was published or read. ISO 8601, possibly only the month or the year."""
     licence: str
-    confidence: Confidence
+    confidence: hardware.Confidence
 
 
 class ExchangeRate(Noun):
@@ -107,9 +97,9 @@ class Catalog(Noun):
     3350000000000.0
     """
 
-    accelerators: Annotated[tuple[Accelerator, ...], Field(min_length=1)]
+    accelerators: Annotated[tuple[hardware.Accelerator, ...], Field(min_length=1)]
     """Ordered by key."""
-    offers: Annotated[tuple[Offer, ...], Field(min_length=1)]
+    offers: Annotated[tuple[hardware.Offer, ...], Field(min_length=1)]
     """Ordered by key."""
     sources: dict[str, Source]
     """By key."""
@@ -117,11 +107,11 @@ class Catalog(Noun):
     """Accelerators left out on purpose, with the reason."""
     exchange_rates: dict[str, ExchangeRate] = Field(default_factory=dict)
     """By currency. The offers' prices in US dollars already use these rates."""
-    software: dict[str, SoftwareSupport] = Field(default_factory=dict)
+    software: dict[str, hardware.SoftwareSupport] = Field(default_factory=dict)
     """By compute capability."""
     prices: PriceState = SHIPPED
 
-    def accelerator(self, key: str) -> Accelerator:
+    def accelerator(self, key: str) -> hardware.Accelerator:
         """Find an accelerator by catalog key or full product name.
 
         Upper and lower case are the same; blanks and hyphens do not count: "RTX 4090" is rtx-4090.
@@ -136,10 +126,10 @@ class Catalog(Noun):
         found = found or self._by_part(wanted)
         if found is not None:
             return found
-        if JOIN in wanted:
-            names = wanted.split(JOIN)
+        if hardware.JOIN in wanted:
+            names = wanted.split(hardware.JOIN)
             if not all(map(str.strip, names)):
-                raise refusal("card_missing", value=key, join=JOIN)
+                raise refusal("card_missing", value=key, join=hardware.JOIN)
             return unlike_cards(key, [self.accelerator(name) for name in names])
         near = self._nearest(wanted)
         counted = _COUNTED.fullmatch(wanted)
@@ -157,11 +147,11 @@ class Catalog(Noun):
             field="hardware.accelerator",
         )
 
-    def offers_for(self, key: str) -> tuple[Offer, ...]:
+    def offers_for(self, key: str) -> tuple[hardware.Offer, ...]:
         """Return the offers of one accelerator by key; empty if nobody rents it out."""
         return self._by_accelerator.get(self.accelerator(key).key, ())
 
-    def software_for(self, accelerator: Accelerator) -> SoftwareSupport | None:
+    def software_for(self, accelerator: hardware.Accelerator) -> hardware.SoftwareSupport | None:
         """Return the software that an accelerator needs; None if the catalog has no entry."""
         return self.software.get(accelerator.compute_capability or "")
 
@@ -230,7 +220,7 @@ class Catalog(Noun):
         fields = {name: state["__dict__"][name] for name in type(self).model_fields}
         return {**state, "__dict__": fields}
 
-    def _by_part(self, name: str) -> Accelerator | None:
+    def _by_part(self, name: str) -> hardware.Accelerator | None:
         """Return the one card with all words of a name and the fewest others.
 
         A size of memory among the others tells cards apart only where nothing else does: a 3060 is
@@ -240,7 +230,7 @@ class Catalog(Noun):
         numbers = (word for word in words if re.search(r"\d", word) and not _SIZE.fullmatch(word))
         if not any(len(word) > 1 for word in numbers) and len(words) < 2:
             return None
-        found: dict[tuple[int, int], list[Accelerator]] = {}
+        found: dict[tuple[int, int], list[hardware.Accelerator]] = {}
         for item in self.accelerators:
             size = f"{item.memory_marketed_bytes / GB:g}gb"
             if words <= {*_words(item.key), *_words(item.name.casefold()), size}:
@@ -265,26 +255,26 @@ class Catalog(Noun):
         return list(dict.fromkeys(self._by_name[other].key for other in containing + alike))[:5]
 
     @cached_property
-    def _by_name(self) -> dict[str, Accelerator]:
+    def _by_name(self) -> dict[str, hardware.Accelerator]:
         names = {item.name.casefold(): item for item in self.accelerators}
         return names | {item.key: item for item in self.accelerators}
 
     @cached_property
-    def _by_compact_name(self) -> dict[str, Accelerator]:
+    def _by_compact_name(self) -> dict[str, hardware.Accelerator]:
         return {_compact(name): item for name, item in self._by_name.items()}
 
     @cached_property
-    def _by_accelerator(self) -> dict[str, tuple[Offer, ...]]:
-        groups: dict[str, list[Offer]] = {}
+    def _by_accelerator(self) -> dict[str, tuple[hardware.Offer, ...]]:
+        groups: dict[str, list[hardware.Offer]] = {}
         for offer in self.offers:
             groups.setdefault(offer.accelerator, []).append(offer)
         return {key: tuple(offers) for key, offers in groups.items()}
 
 
-_facts = shipped("unlike_cards.yaml", UnlikeFacts)
+_facts = shipped("unlike_cards.yaml", hardware.UnlikeFacts)
 
 
-def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
+def unlike_cards(key: str, cards: Sequence[hardware.Accelerator]) -> hardware.UnlikeCards:
     """Return cards of one computer as one device that holds a model's layers in turn.
 
     ``key`` is what the user wrote, for messages. Raises InputError if the cards are of one kind,
@@ -305,15 +295,15 @@ def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
     powers = [card.board_power_w for card in parts]
     prices = [card.purchase_usd for card in parts]
     priced = None not in prices
-    home = any(card.segment is Segment.CONSUMER for card in parts)
-    provenance: dict[str, Provenance] = {"default": oldest.source_of("default")}
-    return UnlikeCards(
+    home = any(card.segment is hardware.Segment.CONSUMER for card in parts)
+    provenance: dict[str, hardware.Provenance] = {"default": oldest.source_of("default")}
+    return hardware.UnlikeCards(
         **oldest.model_dump(
             include={"vendor", "architecture", "year", "memory_type", "compute_capability"}
         ),
-        key=JOIN.join(card.key for card in parts),
+        key=hardware.JOIN.join(card.key for card in parts),
         name=" + ".join(card.name for card in parts),
-        segment=Segment.CONSUMER if home else oldest.segment,
+        segment=hardware.Segment.CONSUMER if home else oldest.segment,
         form_factor="cards of one computer",
         memory_marketed_bytes=sum(card.memory_marketed_bytes for card in parts),
         memory_reported_bytes=total - (len(parts) - 1) * facts.further_card_gib * GIB,
@@ -339,7 +329,7 @@ def unlike_cards(key: str, cards: Sequence[Accelerator]) -> UnlikeCards:
     )
 
 
-def _check(key: str, cards: Sequence[Accelerator], facts: UnlikeFacts) -> None:
+def _check(key: str, cards: Sequence[hardware.Accelerator], facts: hardware.UnlikeFacts) -> None:
     kinds = {card.key for card in cards}
     vendors = {card.vendor for card in cards}
     alone = [card.name for card in cards if not card.form_factor.startswith(facts.form_factor)]

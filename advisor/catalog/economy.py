@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from advisor.catalog.catalog import Catalog
 from advisor.catalog.files.checks import check_order
-from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh, required
+from advisor.catalog.records import IsoDate, Key, Seconds, Text, UsdPerKwh, required
 from advisor.errors import refusal
 from advisor.foundation import cents
 from advisor.foundation.formatting import percent
@@ -44,7 +44,7 @@ CARBON_SOURCES: Final = {
 """Sources of the carbon figures, by their key in the table."""
 
 
-class Place(Record):
+class Place(Noun):
     """A row of ``energy.csv``: one country, US state or cloud region."""
 
     key: Key
@@ -63,7 +63,7 @@ class Place(Record):
     tariffs of 2024 and 2025, uncertain by a quarter."""
 
 
-class Commitment(Record):
+class Commitment(Noun):
     """A row of ``commitments.csv``: the discount that one provider gives for a term."""
 
     provider: Text
@@ -92,7 +92,7 @@ class Commitment(Record):
         return not self.accelerators or accelerator in self.accelerators.split()
 
 
-class LoadBalancer(Record):
+class LoadBalancer(Noun):
     """A row of ``load_balancers.csv``: a provider's managed load balancer."""
 
     provider: Text
@@ -106,7 +106,7 @@ class LoadBalancer(Record):
     confidence: Confidence
 
 
-class BillingRecord(Record):
+class BillingRecord(Noun):
     """A row of ``billing.csv``: the time step in which a provider bills."""
 
     provider: Text
@@ -123,7 +123,7 @@ class BillingRecord(Record):
     confidence: Confidence
 
 
-class Default(Record):
+class Default(Noun):
     """A row of ``owning_defaults.csv``: an assumption with its spread and source."""
 
     field: Text

@@ -1,6 +1,6 @@
 """Finds the catalog in use: shipped or of a folder, with live prices and your own facts."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -105,18 +105,13 @@ def shipped_content() -> CatalogFile:
 @lru_cache(maxsize=1)
 def _content(path: Path, stamp: tuple[int, int]) -> CatalogFile:
     del stamp
-
     return read_content(path)
 
 
 @lru_cache(maxsize=4)
 def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], ...]) -> Catalog:
     del stamps
-
-    def read() -> Catalog:
-
-        return read_catalog(catalog_path, offers_path)
-
+    read = partial(read_catalog, catalog_path, offers_path)
     return kept("checked_catalog", read, catalog_path, offers_path, data_path("billing.csv"))
 
 
@@ -155,7 +150,7 @@ def read_content(path: Path) -> CatalogFile:
     whole = dict[str, AcceleratorRecord]()
     for key, record in content.accelerators.items():
         whole |= record.of_sizes(key)
-    return content.model_copy(update={"accelerators": dict(sorted(whole.items()))})
+    return content.changed(accelerators=dict(sorted(whole.items())))
 
 
 def read_catalog(catalog_path: Path, offers_path: Path) -> Catalog:

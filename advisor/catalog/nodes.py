@@ -307,7 +307,7 @@ def _summed(first: Default, *parts: tuple[float, Default], more: str = "") -> De
     """Return the first default with the sum of all, each times its number."""
     ends = ("low", "expected", "high")
     sums = {end: sum(number * getattr(item, end) for number, item in parts) for end in ends}
-    return first.model_copy(update={**sums, "source": first.source + more})
+    return first.changed(**sums, source=first.source + more)
 
 
 def _host_groups(groups: tuple[str, ...], per_machine: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from advisor.catalog.catalog import Catalog, ExchangeRate, PriceState
 from advisor.catalog.economy import load_economy, with_commitments
 from advisor.catalog.files.checks import check_order
 from advisor.catalog.places import chosen, places_of
-from advisor.catalog.records import IsoDate, Record, Text
+from advisor.catalog.records import IsoDate, Text
 from advisor.errors import InputError
 from advisor.foundation.dates import age_days, first_day, is_stale
 from advisor.foundation.formatting import money
@@ -28,7 +28,7 @@ HYPERSCALERS: Final = frozenset({"AWS", "Azure", "GCP", "OCI"})
 DriftKind = Literal["hyperscaler", "list", "marketplace", "spot"]
 
 
-class Drift(Record):
+class Drift(Noun):
     """A row of ``price_drift.csv``: how far prices of one kind wander."""
 
     kind: DriftKind
@@ -43,7 +43,7 @@ class Drift(Record):
     confidence: Confidence
 
 
-class PastPrice(Record):
+class PastPrice(Noun):
     """A row of ``price_history.csv``: a price from this day on, until the next row."""
 
     provider: Text
@@ -149,7 +149,7 @@ class OfferList(Noun):
     """What the offers do not say: who rents out none of a card, and offers of no place."""
 
 
-class Unread(Record):
+class Unread(Noun):
     """A row of ``unread_prices.csv``: what has no price here, and why."""
 
     what: Text

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Final, Literal
 
 from advisor.catalog.catalog import Catalog
-from advisor.catalog.records import Key, Record, Text
+from advisor.catalog.records import Key, Text
 from advisor.errors import InputError
-from advisor.foundation.noun import shipped
+from advisor.foundation.noun import Noun, shipped
 
 MOST_NEAR: Final = 6
 """Similar names shown beside one that no offer has."""
@@ -17,7 +17,7 @@ _APART: Final = "/"
 """Between the regions of one offer, and between a place and those around it."""
 
 
-class _Places(Record):
+class _Places(Noun):
     """The file ``places.yaml``: regions by place, with the places around it."""
 
     providers: dict[Text, Text]

@@ -1,14 +1,14 @@
-"""The base of the data files' rows, and types of their values: bounded, in human units."""
+"""Types of the values in data files: bounded, in human units."""
 
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from advisor.foundation import names
 from advisor.foundation.dates import first_day
-from advisor.foundation.noun import shipped
+from advisor.foundation.noun import Noun, shipped
 
 # One bound for each unit, far above every product: a larger figure has a wrong unit or is damaged.
 Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
@@ -57,16 +57,10 @@ IsoDay = Annotated[IsoDate, Field(min_length=10)]
 Key = Annotated[str, Field(json_schema_extra={"pattern": _KEY}), AfterValidator(_key)]
 
 
-class Record(BaseModel):
-    """A row that refuses unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
 Names = frozenset[str]
 
 
-class Constants(Record):
+class Constants(Noun):
     """Of one of the two files of calibration."""
 
     sections: Names
@@ -76,7 +70,7 @@ class Constants(Record):
     """By section of both files, the fields that only this one has."""
 
 
-class Required(Record):
+class Required(Noun):
     """The file."""
 
     fitted: Constants

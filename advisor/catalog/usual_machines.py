@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from advisor.catalog.records import Count, Gigabits, Gigabytes, Record, Text
-from advisor.foundation.noun import shipped
+from advisor.catalog.records import Count, Gigabits, Gigabytes, Text
+from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.units import GB, GIB
 from advisor.nouns.hardware import Accelerator, Segment
 
 
-class Pcie(Record):
+class Pcie(Noun):
     """Links of slots."""
 
     x16_gb_per_s: dict[int, Gigabytes]
@@ -17,7 +17,7 @@ class Pcie(Record):
     source: Text
 
 
-class Network(Record):
+class Network(Noun):
     """Networks between machines."""
 
     port_gbit_per_s: dict[int, Gigabits]
@@ -29,7 +29,7 @@ class Network(Record):
     source: Text
 
 
-class Host(Record):
+class Host(Noun):
     """Processor and screen of a machine."""
 
     vcpus_per_accelerator: Count
@@ -40,7 +40,7 @@ class Host(Record):
     source: Text
 
 
-class HostMemory(Record):
+class HostMemory(Noun):
     """Memory of a kind of host."""
 
     gb: Gigabytes
@@ -49,7 +49,7 @@ class HostMemory(Record):
     source: Text
 
 
-class Shape(Record):
+class Shape(Noun):
     """A kind of machine."""
 
     accelerators: Count
@@ -57,7 +57,7 @@ class Shape(Record):
     title: Text
 
 
-class UsualMachines(Record):
+class UsualMachines(Noun):
     """The file."""
 
     pcie: Pcie

@@ -12,14 +12,7 @@ from advisor.foundation.formatting import bandwidth, flops_rate, hourly_price, m
 from advisor.foundation.noun import Noun
 from advisor.foundation.record import record
 from advisor.foundation.units import GB, GIB, TFLOP, plain
-from advisor.nouns.hardware import (
-    Accelerator,
-    Confidence,
-    Offer,
-    PriceKind,
-    Provenance,
-    SoftwareSupport,
-)
+from advisor.nouns import hardware
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 from advisor.planning.spot import upper_factor
 
@@ -30,10 +23,10 @@ MAX_CARDS: Final = 12
 class ComparedCard(Noun):
     """One card with its cheapest on-demand offer and its performance per dollar."""
 
-    accelerator: Accelerator
-    software: SoftwareSupport | None
+    accelerator: hardware.Accelerator
+    software: hardware.SoftwareSupport | None
     """Software that its compute capability needs; None for other vendors."""
-    offer: Offer | None
+    offer: hardware.Offer | None
     """Cheapest on-demand offer per card; None if no provider in the catalog has one."""
     usd_per_hour: float | None
     """Price of one card: the instance's price divided by its cards. [USD/h]"""
@@ -75,7 +68,7 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
 
 def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
     """Compare any number of cards of the catalog, for a list to browse."""
-    doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
+    doubtful = implausible_offers(catalog, hardware.PriceKind.ON_DEMAND)
     return Comparison(
         cards=tuple(_card(catalog.accelerator(key), catalog, doubtful) for key in keys),
         doubtful_offers=tuple(
@@ -84,16 +77,18 @@ def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
     )
 
 
-def _card(accelerator: Accelerator, catalog: Catalog, doubtful: frozenset[str]) -> ComparedCard:
+def _card(
+    accelerator: hardware.Accelerator, catalog: Catalog, doubtful: frozenset[str]
+) -> ComparedCard:
     priced = [
         (
-            price * upper_factor(offer, PriceKind.ON_DEMAND) / offer.accelerators,
+            price * upper_factor(offer, hardware.PriceKind.ON_DEMAND) / offer.accelerators,
             offer.key,
             price,
             offer,
         )
         for offer in catalog.offers_for(accelerator.key)
-        if (price := price_usd_per_hour(offer, PriceKind.ON_DEMAND)) is not None
+        if (price := price_usd_per_hour(offer, hardware.PriceKind.ON_DEMAND)) is not None
         and offer.key not in doubtful
     ]
     _, _, price, offer = min(priced) if priced else (None, "", None, None)
@@ -131,7 +126,7 @@ class Row(Noun):
     title: str
     values: tuple[str, ...]
     """One text per card; a recalled value carries a mark."""
-    sources: tuple[Provenance | None, ...]
+    sources: tuple[hardware.Provenance | None, ...]
     """One source per card; None for names and for values that follow from other rows."""
 
     @property
@@ -177,7 +172,7 @@ def comparison_rows(comparison: Comparison, *, differences: bool = False) -> lis
 class _Fact:
     title: str
     text: Callable[[ComparedCard], str]
-    source: Callable[[ComparedCard], Provenance | None] = lambda card: None
+    source: Callable[[ComparedCard], hardware.Provenance | None] = lambda card: None
 
 
 def _row(fact: _Fact, cards: tuple[ComparedCard, ...]) -> Row:
@@ -193,13 +188,13 @@ def _row(fact: _Fact, cards: tuple[ComparedCard, ...]) -> Row:
     )
 
 
-def _marked(text: str, source: Provenance | None) -> str:
-    recalled = source is not None and source.confidence is Confidence.MEMORY
+def _marked(text: str, source: hardware.Provenance | None) -> str:
+    recalled = source is not None and source.confidence is hardware.Confidence.MEMORY
     given = text not in {UNKNOWN, UNSUPPORTED, NOT_OFFERED, NONE}
     return f"{text} {RECALLED}" if recalled and given else text
 
 
-def _of(field: str) -> Callable[[ComparedCard], Provenance | None]:
+def _of(field: str) -> Callable[[ComparedCard], hardware.Provenance | None]:
     return lambda card: card.accelerator.source_of(field)
 
 
@@ -262,7 +257,7 @@ def _rent(card: ComparedCard) -> str:
     return f"{'from ' if card.offer.is_from else ''}{price}, {card.offer.provider}, {day}"
 
 
-def _kit(field: str) -> Callable[[ComparedCard], Provenance | None]:
+def _kit(field: str) -> Callable[[ComparedCard], hardware.Provenance | None]:
     return lambda card: card.software.source_of(field) if card.software else None
 
 

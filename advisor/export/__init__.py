@@ -4,7 +4,7 @@ A plan that a program would not run as written raises ``InputError``: its messag
 would start. A broken file of ``data`` raises ``CatalogError``.
 """
 
-from advisor.export.answer import export_case
+from advisor.export.answer import Wishes, export_case
 from advisor.export.formats import format_named
 
-__all__ = ["export_case", "format_named"]
+__all__ = ["Wishes", "export_case", "format_named"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import Final
 
 from advisor.catalog import Catalog
@@ -28,6 +27,7 @@ from advisor.export.training import clusters
 from advisor.export.training.described import launch, sharing
 from advisor.export.training.tools import OWN, most_cards, tool_for, trains_on
 from advisor.export.training.written import written
+from advisor.foundation.dates import current_day
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, Accelerator, PriceKind
 from advisor.nouns.software.stacks import known_stacks
@@ -71,19 +71,25 @@ TRAINED_BY: Final[dict[Format, Callable[[Setup], str]]] = {
 """Writers of files that are no plain shell script."""
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asks of a file besides its format; ``advisor.export`` says what each means."""
+
+    checkpoint: str | None = None
+    log_to: str | None = None
+    link: str | None = None
+    platform: str | None = None
+
+
 def export_case(
     case: Case,
     to: Format,
+    wishes: Wishes,
     *,
     answer: Answer | None,
     search: Callable[[Case], Recommendation],
     estimate: Callable[[Case], Estimate],
     catalog: Catalog | None,
-    today: date,
-    checkpoint: str | None = None,
-    log_to: str | None = None,
-    link: str | None = None,
-    platform: str | None = None,
 ) -> Export:
     """Return the answer to a case as a file, as ``advisor.export`` does.
 
@@ -100,22 +106,22 @@ def export_case(
 
     if to in REPORTS:
         answer = answer or answered(case)
-        made = f"Made on {today.isoformat()} by gpu-advisor"
+        made = f"Made on {current_day().isoformat()} by gpu-advisor"
         newest = answer.catalog_date if isinstance(answer, Recommendation) else ""
         made += f" with prices up to {newest}." if newest else "."
-        return Export.of(to, report_file(answer, to, made=made, link=link))
+        return Export.of(to, report_file(answer, to, made=made, link=wishes.link))
     asked = prepared(case, catalog)
     if to in GUIDES:
-        where = platform_named(platform) if platform else None
-        writer = _Writer(asked, to, checkpoint, log_to, estimate)
+        where = platform_named(wishes.platform) if wishes.platform else None
+        writer = _Writer(asked, to, wishes, estimate)
         return Export.of(to, writer.guide(_first(answer or answered(case)), where))
-    needed = _needed(asked, to, checkpoint)
+    needed = _needed(asked, to, wishes.checkpoint)
     if needed is not None and not (answer and _made_by(answer, needed)):
         case, answer = needed, None
     if answer is None:
         case = _rentable(case, to)
     asked = asked.of(fed(prepared(case, catalog).case, asked.architecture))
-    writer = _Writer(asked, to, checkpoint, log_to, estimate)
+    writer = _Writer(asked, to, wishes, estimate)
     answer = answer or answered(case)
     if isinstance(answer, Estimate):
         return Export.of(to, writer.written(answer))
@@ -209,8 +215,7 @@ class _Writer:
 
     asked: PricedCase
     to: Format
-    checkpoint: str | None
-    log_to: str | None
+    wishes: Wishes
     estimate: Callable[[Case], Estimate]
 
     def first(self, plans: Iterable[Estimate], note: str | None = None) -> str:
@@ -250,13 +255,13 @@ class _Writer:
                 differences += (*as_told.differences, "The figures above are of this file.")
         plain = self.plain(plan)
         found = program.published(card, plain.model, plan.precision) if program else None
-        if found and self.checkpoint is None:
+        if found and self.wishes.checkpoint is None:
             differences += (f"Loads {found}: published weights in {plan.precision}.",)
         return replace(
             plain,
             workload=workload,
             program=program,
-            checkpoint=self.checkpoint or found,
+            checkpoint=self.wishes.checkpoint or found,
             differences=differences,
         )
 
@@ -276,7 +281,7 @@ class _Writer:
             accelerator=card,
             machine_size=node.accelerators,
             calibration=self.asked.calibration,
-            checkpoint=self.checkpoint,
+            checkpoint=self.wishes.checkpoint,
             spot=self.asked.case.limits.price_kind is PriceKind.SPOT,
             case=self.asked.case,
             placement=Placement(
@@ -293,7 +298,7 @@ class _Writer:
             ),
             kept_s=None if taken is None else taken.interval_s(machines),
             offer=offer,
-            log_to=self.log_to,
+            log_to=self.wishes.log_to,
         )
 
     def guide(self, plan: Estimate, platform: Platform | None) -> str:
@@ -323,8 +328,9 @@ class _Writer:
 
     def _program(self, card: Accelerator, plan: Estimate | None = None) -> Program:
         asked, planned = self.asked, plan.software.name if plan and plan.software else None
+        checkpoint = self.wishes.checkpoint
         return program_for(
-            self.to, asked.case, asked.architecture, card, planned, checkpoint=self.checkpoint
+            self.to, asked.case, asked.architecture, card, planned, checkpoint=checkpoint
         )
 
     def narrowed(self, case: Case) -> Case | None:

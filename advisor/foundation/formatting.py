@@ -9,22 +9,8 @@ import math
 import re
 from typing import Final
 
+from advisor.foundation import units
 from advisor.foundation.quantities import Range, Term
-from advisor.foundation.units import (
-    DAY_S,
-    GB,
-    GIB,
-    HOUR_S,
-    MINUTE_S,
-    TFLOP,
-    Rounding,
-    at_place,
-    exponent,
-    plain,
-    round_place,
-    round_significant,
-    trimmed,
-)
 
 Value = float | Range
 NUMBER: Final = re.compile(r"\d[\d.]*")
@@ -37,9 +23,9 @@ STEPS_PER_RANGE: Final = 4
 
 _DURATIONS: Final = (
     (90.0, 1.0, "s"),
-    (90 * MINUTE_S, MINUTE_S, "min"),
-    (72 * HOUR_S, HOUR_S, "h"),
-    (math.inf, DAY_S, "days"),
+    (90 * units.MINUTE_S, units.MINUTE_S, "min"),
+    (72 * units.HOUR_S, units.HOUR_S, "h"),
+    (math.inf, units.DAY_S, "days"),
 )
 """Upper limit [s], size [s] and name of each unit."""
 
@@ -47,17 +33,22 @@ _DURATIONS: Final = (
 def _bounds(value: Range) -> tuple[str, str]:
     """Return the low and high bound, rounded outward: one digit each if they are far apart."""
     if value.low <= 0 or value.high > WIDE_SPAN * value.low:
-        return plain(value.low, 1, "down"), plain(value.high, 1, "up")
-    finest = exponent(value.expected) - 1
+        return units.plain(value.low, 1, "down"), units.plain(value.high, 1, "up")
+    finest = units.exponent(value.expected) - 1
     width = (value.high - value.low) / STEPS_PER_RANGE
-    place = max(finest, min(exponent(width), finest + 1)) if width > 0 else finest
-    return at_place(value.low, place, "down"), at_place(value.high, place, "up")
+    place = max(finest, min(units.exponent(width), finest + 1)) if width > 0 else finest
+    return units.at_place(value.low, place, "down"), units.at_place(value.high, place, "up")
 
 
 def _quantity(
-    value: Value, factor: float, unit: str, *, with_range: bool, rounding: Rounding = "nearest"
+    value: Value,
+    factor: float,
+    unit: str,
+    *,
+    with_range: bool,
+    rounding: units.Rounding = "nearest",
 ) -> str:
-    text = f"{plain(_expected(value) * factor, 2, rounding)} {unit}"
+    text = f"{units.plain(_expected(value) * factor, 2, rounding)} {unit}"
     if not with_range or not isinstance(value, Range) or value.low == value.high:
         return text
     low, high = _bounds(value.scaled(factor))
@@ -76,12 +67,12 @@ def memory(size_bytes: Value, *, with_range: bool = False) -> str:
     >>> memory(0.3 * 2**20)
     'under 0.001 GiB'
     """
-    if 0 < _expected(size_bytes) < 0.001 * GIB:
+    if 0 < _expected(size_bytes) < 0.001 * units.GIB:
         return "under 0.001 GiB"
     if isinstance(size_bytes, Range) and size_bytes.low < size_bytes.high:
-        return _quantity(size_bytes, 1 / GIB, "GiB", with_range=with_range)
-    size = _expected(size_bytes) / GIB
-    return f"{size:,.0f} GiB" if size >= 10 else f"{plain(size, 2)} GiB"
+        return _quantity(size_bytes, 1 / units.GIB, "GiB", with_range=with_range)
+    size = _expected(size_bytes) / units.GIB
+    return f"{size:,.0f} GiB" if size >= 10 else f"{units.plain(size, 2)} GiB"
 
 
 def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
@@ -94,25 +85,25 @@ def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
     >>> memory_against(29.1 * 2**30, 23.99 * 2**30)
     ('29 GiB', '24 GiB')
     """
-    needed, usable = _expected(needed_bytes) / GIB, usable_bytes / GIB
-    figures: list[tuple[float, Rounding]] = [(needed, "nearest")]
+    needed, usable = _expected(needed_bytes) / units.GIB, usable_bytes / units.GIB
+    figures: list[tuple[float, units.Rounding]] = [(needed, "nearest")]
     if isinstance(needed_bytes, Range) and needed_bytes.low < needed_bytes.high:
-        figures += [(needed_bytes.low / GIB, "down"), (needed_bytes.high / GIB, "up")]
+        figures += [(needed_bytes.low / units.GIB, "down"), (needed_bytes.high / units.GIB, "up")]
     usual = memory(needed_bytes, with_range=True), memory(usable_bytes)
     *seen, most = (float(number) for text in usual for number in NUMBER.findall(text))
     if [_sign(size - most) for size in seen] == [_sign(size - usable) for size, _ in figures]:
         return usual
     for place in range(0, -10, -1):  # a byte is about 10^-9 GiB
-        limit = round_place(usable, place, "nearest")
-        shown = [round_place(size, place, rounding) for size, rounding in figures]
+        limit = units.round_place(usable, place, "nearest")
+        shown = [units.round_place(size, place, rounding) for size, rounding in figures]
         if all(
             _sign(size - usable) == _sign(short - limit)
             for (size, _), short in zip(figures, shown, strict=True)
         ):
             break
-    texts = [at_place(size, place, rounding) for size, rounding in figures]
+    texts = [units.at_place(size, place, rounding) for size, rounding in figures]
     bounds = f" ({texts[1]}{EN_DASH}{texts[2]})" if len(texts) > 1 else ""
-    return f"{texts[0]} GiB{bounds}", f"{at_place(usable, place, 'nearest')} GiB"
+    return f"{texts[0]} GiB{bounds}", f"{units.at_place(usable, place, 'nearest')} GiB"
 
 
 def _sign(value: float) -> int:
@@ -123,7 +114,7 @@ def duration(
     seconds: Value,
     *,
     with_range: bool = False,
-    rounding: Rounding = "nearest",
+    rounding: units.Rounding = "nearest",
     beside: float | None = None,
 ) -> str:
     """Return a time: seconds under 90 s, minutes under 90 min, hours under 72 h, then days.
@@ -171,7 +162,7 @@ def money(usd: Value, *, with_range: bool = False) -> str:
         return f"-{money(-usd)}"
     if not isinstance(usd, Range) or usd.low == usd.high:
         return f"${_list_price(_expected(usd) + 0.0)}"  # a zero has no sign
-    text = "$" + _list_price(round_significant(usd.expected, 2))
+    text = "$" + _list_price(units.round_significant(usd.expected, 2))
     if not with_range:
         return text
     low, high = _bounds(usd)
@@ -188,7 +179,7 @@ def money_at_most(usd: float) -> str:
     >>> money_at_most(1745.2)
     '$1,800'
     """
-    return money(round_significant(usd, 2, "up"))
+    return money(units.round_significant(usd, 2, "up"))
 
 
 def signed_money(usd: float) -> str:
@@ -198,7 +189,7 @@ def signed_money(usd: float) -> str:
 
 def _list_price(amount: float) -> str:
     if 0 < abs(amount) < 0.1:
-        return plain(amount, 2)
+        return units.plain(amount, 2)
     return f"{amount:,.2f}" if round(abs(amount), 2) < 10 else f"{amount:,.0f}"
 
 
@@ -220,7 +211,7 @@ def hourly_price(usd_per_hour: Value) -> str:
     price = _expected(usd_per_hour)
     small = 0 < price < 0.01
     bound = isinstance(usd_per_hour, Range) and usd_per_hour.high > price
-    text = f"${plain(price, 2) if small else f'{price:,.2f}'}/h"
+    text = f"${units.plain(price, 2) if small else f'{price:,.2f}'}/h"
     return f"from {text}" if bound else text
 
 
@@ -260,7 +251,7 @@ def amount(number: float) -> str:
     """
     for scale, letter in ((10**12, "T"), (10**9, "B")):
         if number >= scale and number % (scale // 1000) == 0:
-            return f"{trimmed(number / scale, 15)} {letter}"
+            return f"{units.trimmed(number / scale, 15)} {letter}"
     return count(number)
 
 
@@ -272,7 +263,7 @@ def length_limit(number: float) -> str:
     >>> length_limit(0)
     '-'
     """
-    return f"{round_significant(number, 2, 'down'):,.0f}" if number else "-"
+    return f"{units.round_significant(number, 2, 'down'):,.0f}" if number else "-"
 
 
 def rate(per_s: Value, unit: str, *, with_range: bool = False) -> str:
@@ -290,7 +281,7 @@ def bandwidth(bytes_per_s: float) -> str:
     >>> bandwidth(3.35e12)
     '3,350 GB/s'
     """
-    return f"{_specified(bytes_per_s / GB)} GB/s"
+    return f"{_specified(bytes_per_s / units.GB)} GB/s"
 
 
 def flops(number: float) -> str:
@@ -301,8 +292,8 @@ def flops(number: float) -> str:
     """
     for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G")):
         if number >= size:
-            return f"{plain(number / size, 2)} {prefix}FLOP"
-    return f"{plain(number, 2)} FLOP"
+            return f"{units.plain(number / size, 2)} {prefix}FLOP"
+    return f"{units.plain(number, 2)} FLOP"
 
 
 def flops_rate(flops_per_s: float) -> str:
@@ -311,7 +302,7 @@ def flops_rate(flops_per_s: float) -> str:
     >>> flops_rate(989.4e12)
     '989.4 TFLOPS'
     """
-    return f"{_specified(flops_per_s / TFLOP)} TFLOPS"
+    return f"{_specified(flops_per_s / units.TFLOP)} TFLOPS"
 
 
 def measured_rate(per_s: float, unit: str) -> str:
@@ -322,8 +313,8 @@ def measured_rate(per_s: float, unit: str) -> str:
     """
     for factor, letter in ((1e12, "T"), (1e9, "G")):
         if per_s >= factor:
-            return f"{plain(per_s / factor, 3)} {letter}{unit}"
-    return f"{plain(per_s / 1e6, 3)} M{unit}"
+            return f"{units.plain(per_s / factor, 3)} {letter}{unit}"
+    return f"{units.plain(per_s / 1e6, 3)} M{unit}"
 
 
 def _specified(number: float) -> str:
@@ -356,4 +347,4 @@ def term_value(term: Term) -> str:
         return flops(term.value)
     if term.value.is_integer():
         return f"{count(term.value)} {term.unit}".rstrip()
-    return f"{plain(term.value, 3)} {term.unit}".rstrip()
+    return f"{units.plain(term.value, 3)} {term.unit}".rstrip()

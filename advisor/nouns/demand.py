@@ -1,6 +1,7 @@
 """How the requests of a service change through a day or a week."""
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
@@ -14,21 +15,20 @@ HOURS_A_DAY: Final = 24
 HOURS_A_WEEK: Final = 168
 
 
-def _parsed(value: object, info: ValidationInfo) -> object:
-    if not isinstance(value, str):
-        return value
-    return parse_arrivals(value, field=info.field_name or "requests_per_s")
+def _typed(parse: Callable[..., float]) -> BeforeValidator:
+    """Return the check that also takes what people write."""
+
+    def check(value: object, info: ValidationInfo) -> object:
+        return parse(value, field=info.field_name or "") if isinstance(value, str) else value
+
+    return BeforeValidator(check)
 
 
-RequestRate = Annotated[float, BeforeValidator(_parsed), Field(gt=0, le=1e6, allow_inf_nan=False)]
+RequestRate = Annotated[
+    float, _typed(parse_arrivals), Field(gt=0, le=1e6, allow_inf_nan=False), Reads.ARRIVALS
+]
 """As a number, or as people write it: ``600/min``. [requests/s]"""
-
-
-def _sound(value: object, info: ValidationInfo) -> object:
-    return parse_sound(value, field=info.field_name or "") if isinstance(value, str) else value
-
-
-Sound = Annotated[float, BeforeValidator(_sound), Field(gt=0, le=1e9, allow_inf_nan=False)]
+Sound = Annotated[float, _typed(parse_sound), Field(gt=0, le=1e9, allow_inf_nan=False), Reads.SOUND]
 """Hours of sound, as a number for each day or as people write it: ``5000 in 3 days``. [h/day]"""
 
 
@@ -87,7 +87,6 @@ class Demand(Noun):
         "rate of the busiest hour: 40/s",
         "--peak-requests",
         label="Requests/s at the peak",
-        reads=Reads.ARRIVALS,
         networks=WRITING,
         blank="Of the file",
     )

@@ -161,7 +161,7 @@ class Input:
     unit: str = ""
     """Behind the label, where the text that is typed has no unit of its own."""
     reads: Reads | None = None
-    """None follows from the type."""
+    """None follows from the type, which may hold one of them beside its bounds."""
     metavar: str = ""
     choices: Callable[[], Iterable[str]] | None = None
     """Values, where the type does not name them."""
@@ -252,8 +252,9 @@ class Declared:
         """Return how a typed text becomes the value."""
         if self.input is not None and self.input.reads is not None:
             return self.input.reads
-        if self.choices:
-            return Reads.CHOICE
+        stated = next((item for item in self.types if isinstance(item, Reads)), None)
+        if stated or self.choices:
+            return stated or Reads.CHOICE
         known = {bool: Reads.YES, int: Reads.WHOLE, float: Reads.COUNT}
         return next((kind for one, kind in known.items() if one in self.types), Reads.TEXT)
 

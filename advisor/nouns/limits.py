@@ -11,15 +11,8 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_owned
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.inputs import SERVING, TRAINING, WRITING, Input, Labelled, Reads, asked
+from advisor.nouns.software import names
 from advisor.nouns.software.kernels import KernelEfficiency
-from advisor.nouns.software.names import (
-    ALLOWED,
-    FRAMEWORKS,
-    VENDORS,
-    FrameworkName,
-    ToolName,
-    VendorName,
-)
 
 LEAST_RATE, MOST_RATE = 0.01, 100.0
 """Of the euro, far beyond its past; others make prices that round to nothing. [USD/EUR]"""
@@ -150,11 +143,11 @@ class Constraints(Noun):
         metavar="KEY",
         default=(),
     )
-    vendors: Annotated[tuple[VendorName, ...], VENDORS] = ()
+    vendors: Annotated[tuple[names.VendorName, ...], names.VENDORS] = ()
     """Allow only accelerators of these; empty allows all."""
-    frameworks: Annotated[tuple[FrameworkName, ...], FRAMEWORKS] = ()
+    frameworks: Annotated[tuple[names.FrameworkName, ...], names.FRAMEWORKS] = ()
     """Allow only software on these; empty allows all."""
-    software: Annotated[tuple[ToolName, ...], ALLOWED] = ()
+    software: Annotated[tuple[names.ToolName, ...], names.ALLOWED] = ()
     """Allow only these tools; empty allows all that are usual."""
     max_accelerators: Annotated[int, Field(ge=1, le=16384)] = asked(
         "at most this many cards", label="At most this many cards", default=512

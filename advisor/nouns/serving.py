@@ -41,14 +41,12 @@ class Serving(Sized, Techniques):
     input_tokens: Length = asked(
         "prompt tokens per request: 8192, or 8K for the same",
         label="Prompt tokens",
-        reads=Reads.LENGTH,
         networks=TEXT,
         default=1024,
     )
     output_tokens: Length = asked(
         "generated tokens per request",
         label="Answer tokens",
-        reads=Reads.LENGTH,
         networks=WRITING,
         default=256,
     )
@@ -62,7 +60,6 @@ class Serving(Sized, Techniques):
         "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
         "--requests-per-second",
         label="Requests per second",
-        reads=Reads.ARRIVALS,
         networks=WRITING,
         advanced=False,
         blank="As the users send",
@@ -73,7 +70,6 @@ class Serving(Sized, Techniques):
     audio_hours: Sound | None = asked(
         "hours of sound to transcribe, instead of a concurrency: 1000/day, 5000 in 3 days",
         label="Hours of sound",
-        reads=Reads.SOUND,
         networks=PAIRS,
         advanced=False,
         blank="As the requests at once take",
@@ -95,7 +91,6 @@ class Serving(Sized, Techniques):
         "length that 95 % of the prompts stay under; then --input-tokens is the mean, and the "
         "same number says that all are alike",
         label="Prompt tokens, 95 %",
-        reads=Reads.LENGTH,
         networks=WRITING,
         blank="Not stated",
     )
@@ -103,7 +98,6 @@ class Serving(Sized, Techniques):
     output_tokens_p95: Length | None = asked(
         "length that 95 % of the answers stay under; then --output-tokens is the mean",
         label="Answer tokens, 95 %",
-        reads=Reads.LENGTH,
         networks=WRITING,
         blank="All alike",
         needs="requests_per_s",

@@ -12,7 +12,7 @@ Amount = Annotated[float, Field(ge=1, le=MOST_AMOUNT, allow_inf_nan=False)]
 """Of data: a hundred times all text that was ever published, at most."""
 Times = Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
-Length = Annotated[int, Field(ge=1, le=10_000_000)]
+Length = Annotated[int, Field(ge=1, le=10_000_000), Reads.LENGTH]
 """Of one sequence. [tokens]"""
 
 
@@ -32,5 +32,4 @@ class Sized(Noun):
     decoder_sequence_length: Length | None = asked(
         "tokens that the decoder of an encoder-decoder pair writes",
         "--decoder-sequence",
-        reads=Reads.LENGTH,
     )

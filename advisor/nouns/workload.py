@@ -45,7 +45,6 @@ class _Training(Sized, Operated):
         "tokens per sequence: 4096, or 4K for the same",
         "--sequence",
         label="Sequence length",
-        reads=Reads.LENGTH,
         networks=TEXT,
         blank="Usual",
     )

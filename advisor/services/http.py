@@ -17,17 +17,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from advisor import __version__, api
-from advisor.errors import (
-    MAX_PART,
-    AdvisorError,
-    CatalogError,
-    InputError,
-    ResourceError,
-    refusal,
-    shortened,
-    shown,
-)
+from advisor import __version__, api, errors
 from advisor.foundation.concurrency.sharing import Shelf
 from advisor.foundation.files.structured import NotPlainError, read_json
 from advisor.foundation.noun import Noun
@@ -40,7 +30,7 @@ WAITING: Final = 32
 """Questions that may wait for a free worker."""
 
 
-class RefusedError(AdvisorError):
+class RefusedError(errors.AdvisorError):
     """A request that the service does not answer, with its HTTP status."""
 
     def __init__(self, message: str, *, status: int) -> None:
@@ -192,12 +182,12 @@ def _problem(status: int, error: Exception, **more: str) -> JSONResponse:
     return JSONResponse({"error": found.model_dump()}, status, headers=headers)
 
 
-def _refused(error: InputError) -> JSONResponse:
+def _refused(error: errors.InputError) -> JSONResponse:
     return _problem(
         UNPROCESSABLE,
         error,
         what=error.what,
-        value=shown(error.value),
+        value=errors.shown(error.value),
         allowed=error.allowed,
         remedy=error.remedy,
         field=error.field,
@@ -226,7 +216,7 @@ def _question(door: Door, body: bytes) -> Noun:
         content = read_json(body.decode("utf-8"))
     except (NotPlainError, UnicodeDecodeError) as error:
         reason = error.what if isinstance(error, NotPlainError) else "it is not UTF-8"
-        raise refusal("body_not_json", reason=reason, value=body[:60]) from None
+        raise errors.refusal("body_not_json", reason=reason, value=body[:60]) from None
     return asked(door, content)
 
 
@@ -280,20 +270,20 @@ async def _answered(work: Work, door: Door, request: Request, timeout_s: float) 
         found = work.answer(door, question)
         # Shielded: others may wait for the same answer.
         text = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(found)), timeout_s)
-    except InputError as error:
+    except errors.InputError as error:
         return _refused(error)
-    except (RefusedError, CatalogError, ResourceError) as error:
+    except (RefusedError, errors.CatalogError, errors.ResourceError) as error:
         return _problem(getattr(error, "status", DEFECT), error)
     except TimeoutError:
         if found is not None:
             work.leave(found)
-        late = AdvisorError(
+        late = errors.AdvisorError(
             f"no answer within {timeout_s:g} s. Ask again, or ask a smaller question."
         )
         return _problem(LATE, late)
     except Exception as error:  # noqa: BLE001 - no traceback reaches a client
-        what = shortened(f"{type(error).__name__}: {error}", MAX_PART)
-        return _problem(DEFECT, AdvisorError(f"a defect of the program: {what}"))
+        what = errors.shortened(f"{type(error).__name__}: {error}", errors.MAX_PART)
+        return _problem(DEFECT, errors.AdvisorError(f"a defect of the program: {what}"))
     return Response(text, media_type="application/json")
 
 

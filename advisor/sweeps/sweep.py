@@ -26,10 +26,9 @@ from advisor.foundation.files.reading import is_file
 from advisor.foundation.files.writing import rewritten
 from advisor.foundation.noun import Noun
 from advisor.nouns.case_files import read_case
-from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here
-from advisor.sweeps.grid import read_grid
+from advisor.sweeps.crew import Chunk, Crew, DaskCrew, LocalCrew, here
 from advisor.sweeps.journal import SUFFIX, Journal
-from advisor.sweeps.questions import Questions, column_type
+from advisor.sweeps.questions import Questions, column_type, read_grid
 from advisor.sweeps.rows import COLUMNS, Outcome, Row
 
 if TYPE_CHECKING:
@@ -212,8 +211,6 @@ def _crew(rows: int, workers: int | None, on: str | None) -> Crew:
     if on is not None:
         if workers is not None:
             raise refusal("workers_beside_cluster", value=workers)
-        from advisor.sweeps.dask_crew import DaskCrew
-
         return DaskCrew(on)
     if workers is None:
         workers = 1 if rows <= FEW else min(usable_cores(), MAX_WORKERS)

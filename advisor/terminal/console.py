@@ -32,10 +32,14 @@ MOST_LINES: Final = 40
 """Lines of a first answer."""
 
 
-class _Console(Console):
-    """A console that leaves a closed pipe to the caller; rich would exit with 1."""
+class Report(Console):
+    """A console with the parts of every report; a closed pipe is left to the caller.
+
+    Rich itself would exit with 1 there.
+    """
 
     def on_broken_pipe(self) -> None:
+        """Raise BrokenPipeError."""
         self.quiet = True
         raise BrokenPipeError
 
@@ -47,14 +51,61 @@ class _Console(Console):
             safe = text if control else "\n".join(map(visible, text.split("\n")))
             yield Segment(safe, style, control)
 
+    def heading(self, text: str) -> None:
+        """Print a title with a blank line before it."""
+        self.print()
+        self.print(text, style="bold")
 
-def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
+    def paragraph(self, text: str) -> None:
+        """Print indented text, wrapped at words."""
+        self.print(Padding(Text(text), (0, 0, 0, INDENT)))
+
+    def bullets(self, title: str, items: Iterable[str]) -> None:
+        """Print a titled list; nothing if it is empty."""
+        lines = [("-", line) for line in items]
+        if lines:
+            self.heading(title)
+            self.print(_grid(lines, INDENT))
+
+    def definitions(self, *items: tuple[str, str]) -> None:
+        """Print an indented grid of names and texts, without names that have no text."""
+        self.print(_grid([item for item in items if item[1]], 2 * INDENT))
+
+    def tabled(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        right: Sequence[int] = (),
+    ) -> None:
+        """Print a table under its title, if it has one; nothing without rows."""
+        lines = list(rows)
+        if lines and title:
+            self.heading(title)
+        if lines:
+            self.print(table(columns, lines, right=right))
+
+    def tabled_cells(
+        self, title: str, cells: Iterable[Mapping[str, str]], *, right: Sequence[int] = ()
+    ) -> None:
+        """Print rows whose cells bear the names of the columns, as `tabled` does."""
+        rows = list(cells)
+        columns = [*rows[0]] if rows else []
+        self.tabled(title, columns, [[*row.values()] for row in rows], right=right)
+
+    def references(self, keys: Iterable[str]) -> None:
+        """Print the cited sources in full."""
+        self.bullets("Sources", (f"[{key}] {citation(key)}" for key in keys))
+
+
+def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Report:
     """Return a console that prints plain text: no markup, no emoji, no guessed colours."""
     if width is None and "COLUMNS" in os.environ:
         width = max(NARROWEST, min(shutil.get_terminal_size().columns, WIDEST))
     # Rich does not check the two: they may be 0, or digits that are not a number.
     known = {name: value for name, value in os.environ.items() if name not in SIZES}
-    return _Console(
+    return Report(
         file=file, width=width, markup=False, emoji=False, highlight=False, _environ=known
     )
 
@@ -77,40 +128,13 @@ def drawn(
         yield partial(bar.update, bar.add_task("", total=total, **told))
 
 
-def heading(console: Console, text: str) -> None:
-    """Print a title with a blank line before it."""
-    console.print()
-    console.print(text, style="bold")
-
-
-def paragraph(console: Console, text: str) -> None:
-    """Print indented text, wrapped at words."""
-    console.print(Padding(Text(text), (0, 0, 0, INDENT)))
-
-
-def bullets(console: Console, title: str, items: Iterable[str]) -> None:
-    """Print a titled list; nothing if it is empty."""
-    lines = list(items)
-    if not lines:
-        return
-    heading(console, title)
+def _grid(rows: Iterable[tuple[str, str]], indent: int) -> Padding:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for line in lines:
-        grid.add_row("-", line)
-    console.print(Padding(grid, (0, 0, 0, INDENT)))
-
-
-def definitions(*items: tuple[str, str]) -> Padding:
-    """Return an indented grid of names and texts, without names that have no text."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, text in items:
-        if text:
-            grid.add_row(name, text)
-    return Padding(grid, (0, 0, 0, 2 * INDENT))
+    for row in rows:
+        grid.add_row(*row)
+    return Padding(grid, (0, 0, 0, indent))
 
 
 LONGEST_NAME: Final = 24
@@ -144,22 +168,6 @@ def table(
     return made
 
 
-def tabled(
-    console: Console,
-    title: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    right: Sequence[int] = (),
-) -> None:
-    """Print a table under its title, if it has one; nothing without rows."""
-    lines = list(rows)
-    if lines and title:
-        heading(console, title)
-    if lines:
-        console.print(table(columns, lines, right=right))
-
-
 def of_cells(
     rows: Sequence[Mapping[str, str]], *, only: Sequence[str] = (), right: Sequence[int] = ()
 ) -> Table:
@@ -168,25 +176,11 @@ def of_cells(
     return table(columns, [[row[name] for name in columns] for row in rows], right=right)
 
 
-def tabled_cells(
-    console: Console, title: str, cells: Iterable[Mapping[str, str]], *, right: Sequence[int] = ()
-) -> None:
-    """Print such a table under its title, if it has one; nothing without rows."""
-    rows = list(cells)
-    columns = [*rows[0]] if rows else []
-    tabled(console, title, columns, [[*row.values()] for row in rows], right=right)
-
-
-def references(console: Console, keys: Iterable[str]) -> None:
-    """Print the cited sources in full."""
-    bullets(console, "Sources", (f"[{key}] {citation(key)}" for key in keys))
-
-
 @dataclass
 class Screen:
     """A command's first answer on a screen: the least important blocks make way for the others."""
 
-    console: Console
+    console: Report
     rest: str
     """Closing line: how to see what is left out."""
     blocks: list[tuple[int, tuple[RenderableType, ...]]] = field(default_factory=list)
@@ -243,7 +237,7 @@ SCREENS: Final = {
 """Module and function by the type of the answer; imported when one is shown."""
 
 
-def show(console: Console, answer: object, **how: object) -> None:
+def show(console: Report, answer: object, **how: object) -> None:
     """Print an answer of a type that has a screen; ``how`` are further arguments of it."""
     module, _, name = SCREENS[type(answer).__name__].partition(".")
     getattr(import_module(f"advisor.terminal.{module}"), name)(console, answer, **how)

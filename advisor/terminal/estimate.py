@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from rich.console import Console
 from rich.text import Text
 
 from advisor.architecture.table.model import Unit
@@ -33,17 +32,7 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.nouns.precision import formats_served
 from advisor.planning.explain.sentences import BOUND_WORDS, neighbour_cells, way_out_sentence
 from advisor.planning.explain.terms import Section, answer_title, term_sections
-from advisor.terminal.console import (
-    Screen,
-    bullets,
-    definitions,
-    heading,
-    listed,
-    paragraph,
-    references,
-    table,
-    tabled_cells,
-)
+from advisor.terminal.console import Report, Screen, listed, table
 
 RANGES: Final = (
     "Ranges in brackets are 80 % intervals if the evidence is calibrated; otherwise they are "
@@ -64,7 +53,7 @@ SHOWN_TERMS: Final = 4
 SHOWN_WAYS: Final = 4
 
 
-def show_estimate(console: Console, estimate: Estimate, *, everything: bool = False) -> None:
+def show_estimate(console: Report, estimate: Estimate, *, everything: bool = False) -> None:
     """Print an estimate on one screen; ``everything`` opens every term."""
     if not everything:
         _short(console, estimate)
@@ -72,31 +61,30 @@ def show_estimate(console: Console, estimate: Estimate, *, everything: bool = Fa
     console.print(
         f"{estimate.model} on {count(estimate.count)}x {estimate.accelerator_name}", style="bold"
     )
-    paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
-    paragraph(console, f"{arrangement(estimate)}.")
+    console.paragraph(f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
+    console.paragraph(f"{arrangement(estimate)}.")
     if (software := estimate.software) is not None:
         note = f" Note: {software.note.rstrip('.')}." if software.note else ""
-        paragraph(console, f"{software.sentence}{note}")
-    paragraph(console, " ".join((fit_sentence(estimate), *estimate.missed_limits)))
-    bullets(console, "Faster or smaller on the same cards", estimate.improvements)
-    bullets(
-        console,
+        console.paragraph(f"{software.sentence}{note}")
+    console.paragraph(" ".join((fit_sentence(estimate), *estimate.missed_limits)))
+    console.bullets("Faster or smaller on the same cards", estimate.improvements)
+    console.bullets(
         "What would make it fit",
         (way_out_sentence(way, estimate) for way in estimate.ways_out),
     )
     console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
-    paragraph(console, RANGES)
+    console.paragraph(RANGES)
     show_day(console, estimate.day)
     for section in term_sections(estimate):
         _explain(console, section)
     title = "Other layouts on the same accelerators"
-    tabled_cells(console, title, neighbour_cells(estimate), right=(1, 2))
-    bullets(console, "Largest sizes", (curve.sentence for curve in estimate.curves))
-    bullets(console, "Assumed", estimate.assumptions)
-    references(console, estimate.references)
+    console.tabled_cells(title, neighbour_cells(estimate), right=(1, 2))
+    console.bullets("Largest sizes", (curve.sentence for curve in estimate.curves))
+    console.bullets("Assumed", estimate.assumptions)
+    console.references(estimate.references)
 
 
-def _short(console: Console, found: Estimate) -> None:
+def _short(console: Report, found: Estimate) -> None:
     """Print the headline numbers, and where memory and time go."""
     rows = [row for row in numbers(found) if row[0] not in DETAILS]
     screen = Screen(console, "--explain shows every term with its formula, source and neighbours.")
@@ -145,7 +133,7 @@ def day_line(day: Day) -> str:
     )
 
 
-def show_day(console: Console, day: Day | None) -> None:
+def show_day(console: Report, day: Day | None) -> None:
     """Print what each way of renting costs through the day."""
     if day is None:
         return
@@ -154,9 +142,9 @@ def show_day(console: Console, day: Day | None) -> None:
         f"{trimmed(day.peak_requests_per_s, 3)} at the peak"
     )
     ways = [way.cells for way in day.ways]
-    tabled_cells(console, f"Through the day: {rates}", ways, right=(1, 2, 3))
+    console.tabled_cells(f"Through the day: {rates}", ways, right=(1, 2, 3))
     notes = [f"{way.title}: {way.note}." for way in day.ways if way.note]
-    paragraph(console, " ".join([*(f"Assumed: {text}." for text in day.assumptions), *notes]))
+    console.paragraph(" ".join([*(f"Assumed: {text}." for text in day.assumptions), *notes]))
 
 
 def arrangement(estimate: Estimate) -> str:
@@ -364,15 +352,14 @@ def _unit(estimate: Estimate) -> str:
     return "token" if counted is None else counted.unit.value
 
 
-def _explain(console: Console, section: Section) -> None:
-    heading(console, section.title)
+def _explain(console: Report, section: Section) -> None:
+    console.heading(section.title)
     if section.note:
-        paragraph(console, section.note)
+        console.paragraph(section.note)
     for term in section.terms:
-        paragraph(console, f"{term.title}: {term_value(term)}")
-        grid = definitions(
+        console.paragraph(f"{term.title}: {term_value(term)}")
+        console.definitions(
             ("formula", term.formula),
             ("here", term.substituted),
             ("source", citation(term.reference)),
         )
-        console.print(grid)

@@ -3,29 +3,18 @@
 from itertools import zip_longest
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from advisor.compare.cards import RECALLED, Comparison, comparison_rows
 from advisor.foundation.formatting import count, length_limit, memory, rate
 from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, ServedFit, Verdict
-from advisor.terminal.console import (
-    MOST_LINES,
-    Screen,
-    bullets,
-    listed,
-    of_cells,
-    paragraph,
-    table,
-    tabled,
-    tabled_cells,
-)
+from advisor.terminal.console import MOST_LINES, Report, Screen, listed, of_cells, table
 
 METHODS: Final = ("full", "LoRA", "QLoRA")
 
 
-def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:
+def show_fits(console: Report, fits: Fits, *, everything: bool = False) -> None:
     """Print the models that can be served, and the longest training sequences, in full if asked."""
     raised = ""
     if fits.raised_bytes is not None:
@@ -39,22 +28,22 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         _short(console, fits, summary=summary)
         return
     console.print(f"What fits {count(fits.count)}x {fits.accelerator_name}", style="bold")
-    paragraph(console, summary)
+    console.paragraph(summary)
     for verdict, title in VERDICT_TITLES.items():
         cells = [_cells(model, fits) for model in fits.having(verdict)]
-        tabled_cells(console, title, cells, right=range(3, 7))
+        console.tabled_cells(title, cells, right=range(3, 7))
     losses = {fit.weight_format: fit.quality for fit in _shown(fits) if fit.quality}
-    bullets(console, "Published loss", [f"{name}: {text}" for name, text in losses.items()])
+    console.bullets("Published loss", [f"{name}: {text}" for name, text in losses.items()])
     rows = [
         (model.preset, *(fit.lengths for fit in model.trained))
         for model in fits.models
         if any(fit.trains for fit in model.trained)
     ]
     title = "Longest training sequence: kept / recomputed / with the host (host: only so)"
-    tabled(console, title, ("model", *METHODS), rows, right=range(1, 4))
+    console.tabled(title, ("model", *METHODS), rows, right=range(1, 4))
     if not rows:
-        paragraph(console, "None of them can be trained on it, not even with QLoRA.")
-    bullets(console, "Assumed", fits.assumptions)
+        console.paragraph("None of them can be trained on it, not even with QLoRA.")
+    console.bullets("Assumed", fits.assumptions)
 
 
 def _shown(fits: Fits) -> list[ServedFit]:
@@ -76,7 +65,7 @@ def _cells(model: ModelFit, fits: Fits) -> dict[str, str]:
     }
 
 
-def _short(console: Console, found: Fits, *, summary: str) -> None:
+def _short(console: Report, found: Fits, *, summary: str) -> None:
     """Print the models that a card serves, with the longest sequences that it trains."""
     screen = Screen(console, "--all shows every preset, and by how much models miss.")
     screen.add(0, Text(f"What fits {found.count:,}x {found.accelerator_name}", style="bold"))
@@ -119,7 +108,7 @@ CARD_WIDTH: Final = 18
 
 
 def show_comparison(
-    console: Console, comparison: Comparison, *, differences: bool = False, everything: bool = True
+    console: Report, comparison: Comparison, *, differences: bool = False, everything: bool = True
 ) -> None:
     """Print cards side by side, as many in a row as the console is wide; all rows if asked."""
     rows = comparison_rows(comparison, differences=differences)
@@ -139,17 +128,16 @@ def show_comparison(
 
     if too_long():
         rows = [row for title in KEY_ROWS for row in rows if row.title == title]
-        paragraph(console, "Key figures; --all shows every row, --differences those that differ.")
+        console.paragraph("Key figures; --all shows every row, --differences those that differ.")
     while too_long() and len(rows) > 1:
         rows.pop()
     for item in tables():
         console.print(item)
-    paragraph(console, "Rates are dense, with fp32 accumulation. Rent is per card on demand.")
+    console.paragraph("Rates are dense, with fp32 accumulation. Rent is per card on demand.")
     if any(RECALLED in text for row in rows for text in row.values):
-        paragraph(console, f"{RECALLED} recalled by a person and not checked.")
+        console.paragraph(f"{RECALLED} recalled by a person and not checked.")
     if comparison.doubtful_offers:
-        paragraph(
-            console,
+        console.paragraph(
             "Left out because the price is too low to be credible: "
             + ", ".join(comparison.doubtful_offers)
             + ".",

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 from rich.text import Text
@@ -15,50 +14,41 @@ from advisor.fleet.solving.problem import starts_of
 from advisor.foundation.formatting import count, duration, money, percent
 from advisor.foundation.units import HOUR_S
 from advisor.sweeps.sweep import SweepSummary
-from advisor.terminal.console import (
-    INDENT,
-    Screen,
-    bullets,
-    drawn,
-    heading,
-    of_cells,
-    table,
-    tabled,
-)
+from advisor.terminal.console import INDENT, Report, Screen, drawn, of_cells, table
 
 SHOWN_JOBS: Final = 8
 SHOWN_LIMITS: Final = 3
 
 
-def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -> None:
+def show_fleet(console: Report, plan: FleetPlan, *, everything: bool = False) -> None:
     """Print the plan on one screen; ``everything`` shows every period, charge and limit."""
     if not everything:
         _short(console, plan)
         return
     console.print(plan.sentence, style="bold")
     if plan.purchases:
-        heading(console, "Machines")
+        console.heading("Machines")
         console.print(_table([item.cells for item in plan.purchases], right=[2]))
-        bullets(console, "Why", _reasons(plan.purchases))
+        console.bullets("Why", _reasons(plan.purchases))
     uses = [row for machine in plan.fleet for row in _uses(machine, plan.period_months)]
     columns = ["Machine", "From month", "Number", "In use"]
-    tabled(console, "Use of the machines", columns, uses, right=[1, 2, 3])
-    heading(console, "Where each workload runs")
+    console.tabled("Use of the machines", columns, uses, right=[1, 2, 3])
+    console.heading("Where each workload runs")
     console.print(_jobs(plan))
-    heading(console, "Cost by workload (present value)")
+    console.heading("Cost by workload (present value)")
     console.print(_table([item.cells for item in plan.charges], right=[1, 2, 3]))
-    heading(console, "Cash by quarter")
+    console.heading("Cash by quarter")
     console.print(_table([item.cells for item in plan.cash], right=[0, 1, 2, 3]))
-    bullets(console, "Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
-    bullets(console, "Other ways", (item.sentence for item in (*plan.differing, *plan.curve)))
-    bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
-    bullets(console, "Energy", filter(None, (plan.energy,)))
+    console.bullets("Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
+    console.bullets("Other ways", (item.sentence for item in (*plan.differing, *plan.curve)))
+    console.bullets("What the limits cost", (item.sentence for item in plan.limit_prices))
+    console.bullets("Energy", filter(None, (plan.energy,)))
     _regret(console, plan)
-    bullets(console, "Waiting for cards, simulated", _waits(plan))
-    bullets(console, "Notes", plan.notes)
+    console.bullets("Waiting for cards, simulated", _waits(plan))
+    console.bullets("Notes", plan.notes)
 
 
-def _regret(console: Console, plan: FleetPlan) -> None:
+def _regret(console: Report, plan: FleetPlan) -> None:
     if plan.regret is None:
         return
     title = "Other futures: cost, and how much more than the best plan for it"
@@ -71,11 +61,11 @@ def _regret(console: Console, plan: FleetPlan) -> None:
         )
         for row in plan.regret.rows
     ]
-    tabled(console, title, ["Future", "Plan", "Cost", "More"], rows, right=[2, 3])
-    bullets(console, "Least wrong", (plan.regret.sentence,))
+    console.tabled(title, ["Future", "Plan", "Cost", "More"], rows, right=[2, 3])
+    console.bullets("Least wrong", (plan.regret.sentence,))
 
 
-def show_machines(console: Console, machines: Iterable[Machine]) -> None:
+def show_machines(console: Report, machines: Iterable[Machine]) -> None:
     """Print the machines that can be bought."""
     console.print(
         table(
@@ -97,7 +87,7 @@ def show_machines(console: Console, machines: Iterable[Machine]) -> None:
     )
 
 
-def _short(console: Console, plan: FleetPlan) -> None:
+def _short(console: Report, plan: FleetPlan) -> None:
     screen = Screen(console, "'--all' shows every period, the cash by quarter and each charge.")
     screen.add(0, Text(plan.sentence, style="bold"))
     if plan.purchases:
@@ -189,7 +179,7 @@ def progress() -> Iterator[Callable[[int, int], object]]:
         yield lambda done, total: update(completed=done, total=total)
 
 
-def show_sweep(console: Console, summary: SweepSummary) -> None:
+def show_sweep(console: Report, summary: SweepSummary) -> None:
     """Print how many rows have which outcome, and where they are."""
     parts = [f"{number:,} {WORDS[name]}" for name, number in summary.outcomes.items()]
     console.print(f"{summary.rows:,} rows: {', '.join(parts) or 'none'}.")

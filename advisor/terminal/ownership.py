@@ -3,20 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from rich.console import Console
 from rich.text import Text
 
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, money, rate, signed_money, term_value
 from advisor.foundation.quantities import Range
-from advisor.owning.results import (
-    Assumption,
-    Effect,
-    Ownership,
-    OwningCost,
-    ProcessorOption,
-    RentCost,
-)
+from advisor.owning import results
 from advisor.owning.sentences import (
     alone_text,
     amount,
@@ -25,17 +17,7 @@ from advisor.owning.sentences import (
     input_text,
     processors_text,
 )
-from advisor.terminal.console import (
-    Screen,
-    bullets,
-    definitions,
-    heading,
-    listed,
-    of_cells,
-    paragraph,
-    table,
-    tabled,
-)
+from advisor.terminal.console import Report, Screen, listed, of_cells, table
 
 SHOWN_EFFECTS: Final = 6
 FIRST_EFFECTS: Final = 3
@@ -43,7 +25,7 @@ SHOWN_RENTS: Final = 3
 SHOWN_PROCESSORS: Final = 5
 
 
-def show_ownership(console: Console, found: Ownership, *, everything: bool = False) -> None:
+def show_ownership(console: Report, found: results.Ownership, *, everything: bool = False) -> None:
     """Print the answer on one screen; ``everything`` opens bills, inputs, terms and processors."""
     if not everything:
         _short(console, found, owning=_owning_sentence(found))
@@ -52,17 +34,15 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
     _budget(console, found)
     years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
     owning = f"Owning {count(found.count)}x {found.accelerator_name}: {years}"
-    tabled(console, owning, ["Present value", "USD"], _bill(found, ()), right=[1])
-    paragraph(console, _owning_sentence(found))
-    tabled(
-        console,
+    console.tabled(owning, ["Present value", "USD"], _bill(found, ()), right=[1])
+    console.paragraph(_owning_sentence(found))
+    console.tabled(
         "Renting",
         ["Offer", "USD/h", "Total", "Buy above h/month", "From month", "Price of"],
         map(_rent_row, found.rents),
         right=[1, 2],
     )
-    tabled(
-        console,
+    console.tabled(
         "What matters most: rent minus owning, at both ends of each input",
         ["Input", "Low end", "High end", "Equal at"],
         map(_effect_row, found.effects[:SHOWN_EFFECTS]),
@@ -70,8 +50,7 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
     )
     if len(found.processors) > 1:
         span = "a run" if found.processors[0].hours else "a month"
-        tabled(
-            console,
+        console.tabled(
             "The same work on processors: number for equal speed; energy, its bill and the "
             f"cooling in it, of {span}",
             ["Hardware", "One alone", "Needed", "Price", "Power", "Energy", "Bill", "Cooling"],
@@ -79,11 +58,11 @@ def show_ownership(console: Console, found: Ownership, *, everything: bool = Fal
             right=range(1, 8),
         )
     _explain(console, found)
-    bullets(console, "Assumed", found.assumptions)
-    bullets(console, "Data", found.attributions)
+    console.bullets("Assumed", found.assumptions)
+    console.bullets("Data", found.attributions)
 
 
-def _bill(found: Ownership, prices: Sequence[str]) -> list[tuple[str, str]]:
+def _bill(found: results.Ownership, prices: Sequence[str]) -> list[tuple[str, str]]:
     bill = [
         (", ".join([line.title, *prices[: line.name == "accelerators"]]), f"{line.usd:,.2f}")
         for line in found.own.lines
@@ -92,7 +71,7 @@ def _bill(found: Ownership, prices: Sequence[str]) -> list[tuple[str, str]]:
     return [*bill, ("Total", f"{found.own.total_usd.expected:,.2f}")]
 
 
-def _short(console: Console, found: Ownership, *, owning: str) -> None:
+def _short(console: Report, found: results.Ownership, *, owning: str) -> None:
     """Print the answer, both bills, and the inputs that decide."""
     screen = Screen(console, "--explain shows every input, term, processor and source.")
     screen.add(0, Text(found.answer, style="bold"))
@@ -125,7 +104,7 @@ def _short(console: Console, found: Ownership, *, owning: str) -> None:
     screen.show()
 
 
-def _owning_sentence(found: Ownership) -> str:
+def _owning_sentence(found: results.Ownership) -> str:
     own = found.own
     parts = [
         f"{money(own.total_usd, with_range=True)} in total",
@@ -143,7 +122,7 @@ def _owning_sentence(found: Ownership) -> str:
     )
 
 
-def _million(own: OwningCost, unit: str) -> str:
+def _million(own: results.OwningCost, unit: str) -> str:
     """Return what a million tokens cost; of served text, in the prompt and in the answer."""
     if own.usd_per_million is None:
         return ""
@@ -156,7 +135,7 @@ def _million(own: OwningCost, unit: str) -> str:
     )
 
 
-def _rent_row(rent: RentCost) -> tuple[str, ...]:
+def _rent_row(rent: results.RentCost) -> tuple[str, ...]:
     even = rent.break_even
     return (
         rent.title,
@@ -168,7 +147,7 @@ def _rent_row(rent: RentCost) -> tuple[str, ...]:
     )
 
 
-def _effect_row(effect: Effect) -> tuple[str, ...]:
+def _effect_row(effect: results.Effect) -> tuple[str, ...]:
     share = input_text(effect.low, effect.unit).endswith("%")
     # With a unit at every figure, the name would not fit.
     unit = effect.unit if share else ""
@@ -180,7 +159,7 @@ def _effect_row(effect: Effect) -> tuple[str, ...]:
     )
 
 
-def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
+def _processor_row(item: results.ProcessorOption, unit: str) -> tuple[str, ...]:
     return (
         item.accelerator_name,
         alone_text(item, unit),
@@ -193,31 +172,31 @@ def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
     )
 
 
-def _budget(console: Console, found: Ownership) -> None:
+def _budget(console: Report, found: results.Ownership) -> None:
     budget = found.budget
     if budget is None:
         return
-    heading(console, f"What {money(budget.budget_usd)} buys")
+    console.heading(f"What {money(budget.budget_usd)} buys")
     if not budget.best:
-        paragraph(console, budget.sentence)
+        console.paragraph(budget.sentence)
         return
     console.print(of_cells([*bought_cells(found)], right=(1, 3, 4, 5)))
-    paragraph(console, f"{budget.sentence} The other rows are the best with one kind of machine.")
+    console.paragraph(f"{budget.sentence} The other rows are the best with one kind of machine.")
 
 
-def _explain(console: Console, found: Ownership) -> None:
-    heading(console, "Inputs")
+def _explain(console: Report, found: results.Ownership) -> None:
+    console.heading("Inputs")
     for item in found.inputs:
-        paragraph(console, f"{item.title}: {input_range(item)}")
-        console.print(definitions(("source", item.source)))
-    heading(console, "Terms")
+        console.paragraph(f"{item.title}: {input_range(item)}")
+        console.definitions(("source", item.source))
+    console.heading("Terms")
     terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
     for term in terms:
-        paragraph(console, f"{term.title}: {term_value(term)}")
-        console.print(definitions(("formula", term.formula), ("values", term.substituted)))
+        console.paragraph(f"{term.title}: {term_value(term)}")
+        console.definitions(("formula", term.formula), ("values", term.substituted))
 
 
-def input_range(item: Assumption) -> str:
+def input_range(item: results.Assumption) -> str:
     """Return an input with its bounds."""
     value: Range = item.value
     text = input_text(value.expected, item.unit)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import TextColumn
 
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
@@ -12,7 +11,7 @@ from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count, percent
 from advisor.foundation.units import plain
 from advisor.nouns.hardware import FIRM_TIER
-from advisor.terminal.console import bullets, drawn, paragraph, table
+from advisor.terminal.console import Report, drawn, table
 
 SHOWN = 25
 """Offers that a list prints unless all are asked for."""
@@ -22,56 +21,54 @@ PLAIN_TIERS = FIRM_TIER, "spot", "secure", "community marketplace"
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}
 
 
-def show_prices(console: Console, overview: PriceOverview) -> None:
+def show_prices(console: Report, overview: PriceOverview) -> None:
     """Print the prices of each provider with their age."""
     offers = sum(item.offers for item in overview.providers)
     sellers = len(overview.providers)
     title = f"{count(offers)} offers of {sellers} provider{'s' * (sellers != 1)}"
     console.print(title, style="bold")
-    paragraph(console, overview.sentence)
+    console.paragraph(overview.sentence)
     if overview.state.problem:
-        paragraph(console, overview.state.problem)
+        console.paragraph(overview.state.problem)
     columns = ("provider", "offers", "spot", "newest", "oldest", "median", "old")
     rows = [_row(item) for item in overview.providers]
     console.print(table(columns, rows, right=(1, 2, 3, 4, 5, 6)))
-    paragraph(
-        console,
+    console.paragraph(
         f"Median: age of the middle price. Old: share of the prices that are, or may be, over "
         f"{STALE_DAYS} days old. A price whose day is unknown counts as old as it may be.",
     )
     for currency, rate in overview.exchange_rates.items():
         since = f"of {rate.date}" if rate.date else "as you gave it"
-        paragraph(console, f"1 {currency} = {plain(rate.usd, 5)} USD, {since}.")
+        console.paragraph(f"1 {currency} = {plain(rate.usd, 5)} USD, {since}.")
 
 
-def show_offers(console: Console, found: OfferList, *, everything: bool = False) -> None:
+def show_offers(console: Report, found: OfferList, *, everything: bool = False) -> None:
     """Print offers in their order, all or the first ``SHOWN``."""
     shown = found.lines if everything else found.lines[:SHOWN]
     many = len(found.lines)
     console.print(f"{count(many)} offer{'s' * (many != 1)}", style="bold")
     if not shown:
         for remark in found.remarks or (NOTHING,):
-            paragraph(console, remark)
+            console.paragraph(remark)
         return
     kind = "spot" if found.spot else "on demand"
     columns = ("offer", "a card", "a GiB", "Gbit/s", "age")
     console.print(table(columns, map(_offer, shown), right=(1, 2, 3, 4)))
-    paragraph(
-        console,
+    console.paragraph(
         f"USD per hour, {kind}, for one card and for a GiB of its memory; s: a spot price, where "
         "no other is known. Gbit/s: network of the whole instance. Age in days.",
     )
     if len(shown) < many:
-        paragraph(console, f"{many - len(shown)} more with --all; --csv writes them.")
+        console.paragraph(f"{many - len(shown)} more with --all; --csv writes them.")
     terms = dict.fromkeys(
         f"{line.provider}, {line.commitment}" for line in shown if line.commitment
     )
-    bullets(console, "Prices marked c ask for a commitment", terms)
+    console.bullets("Prices marked c ask for a commitment", terms)
     for remark in found.remarks:
-        paragraph(console, remark)
+        console.paragraph(remark)
 
 
-def show_refresh(console: Console, report: RefreshReport) -> None:
+def show_refresh(console: Report, report: RefreshReport) -> None:
     """Print the result of a refresh, provider by provider."""
     taken = sum(item.outcome == "taken" for item in report.providers)
     console.print(
@@ -82,11 +79,10 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
     columns = ("provider", "prices", "of", "offers", "refused", "unknown")
     rows = [_outcome(item) for item in report.providers]
     console.print(table(columns, rows, right=(3, 4, 5)))
-    bullets(
-        console, "What went wrong", (_problem(item) for item in report.providers if item.message)
+    console.bullets(
+        "What went wrong", (_problem(item) for item in report.providers if item.message)
     )
-    bullets(
-        console,
+    console.bullets(
         "Left out: shares of a card, and names that the table of names does not have",
         (
             f"{item.name}: {', '.join(f'{name} ({rows})' for name, rows in item.unknown.items())}"
@@ -95,7 +91,7 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
         ),
     )
     console.print()
-    paragraph(console, f"Kept in {report.path}.")
+    console.paragraph(f"Kept in {report.path}.")
 
 
 @contextmanager

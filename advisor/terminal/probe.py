@@ -4,7 +4,6 @@ import signal
 import threading
 from types import FrameType
 
-from rich.console import Console
 from rich.progress import TextColumn
 
 from advisor.catalog import Catalog
@@ -13,7 +12,7 @@ from advisor.probe.checks.comparison import compare_device
 from advisor.probe.checks.training_check import with_checks
 from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import DeviceReport, ProbeReport, describe_device
-from advisor.terminal.console import bullets, drawn, heading, paragraph, tabled_cells
+from advisor.terminal.console import Report, drawn
 
 THIN_TOKENS = 128
 """Products with at most this many rows are shown as products of decoding."""
@@ -66,27 +65,27 @@ def probe_with_progress(
             signal.signal(signal.SIGINT, previous)
 
 
-def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
+def show_probe(console: Report, report: ProbeReport, catalog: Catalog) -> None:
     """Print devices, best and published rates, products of decoding, and problems."""
     ended = "" if report.complete else ", not complete"
     console.print(f"This machine, probed {report.created[:10]}{ended}", style="bold")
-    paragraph(console, f"{report.backend}; {report.system}; {report.elapsed_s:.0f} s.")
+    console.paragraph(f"{report.backend}; {report.system}; {report.elapsed_s:.0f} s.")
     for found in report.devices:
-        heading(console, found.device.name)
-        paragraph(console, describe_device(found.device, found.catalog_key))
+        console.heading(found.device.name)
+        console.paragraph(describe_device(found.device, found.catalog_key))
         _rates(console, found, catalog)
     checks = [check.cells for check in report.checks]
-    tabled_cells(console, "Training steps", checks, right=(1, 2, 3, 4))
+    console.tabled_cells("Training steps", checks, right=(1, 2, 3, 4))
     problems = (text[:1].upper() + text[1:] for text in report.problems)
-    bullets(console, "Not measured, or doubtful", problems)
+    console.bullets("Not measured, or doubtful", problems)
 
 
-def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:
+def _rates(console: Report, found: DeviceReport, catalog: Catalog) -> None:
     rates = [row.cells for row in compare_device(found, catalog)]
-    tabled_cells(console, "", rates, right=(1, 2, 3, 4))
+    console.tabled_cells("", rates, right=(1, 2, 3, 4))
     thin = [row.cells for row in found.matmuls if row.m <= THIN_TOKENS]
-    tabled_cells(console, "Products of decoding", thin, right=(2, 3, 4))
-    tabled_cells(console, "Memory", [row.cells for row in found.transfers], right=(1, 2))
+    console.tabled_cells("Products of decoding", thin, right=(2, 3, 4))
+    console.tabled_cells("Memory", [row.cells for row in found.transfers], right=(1, 2))
     if found.launch is not None:
         launch = f"{plain(found.launch.median_s * 1e6, 3)} µs"
-        paragraph(console, f"Launch of an operation: {launch}.")
+        console.paragraph(f"Launch of an operation: {launch}.")

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
-from rich.console import Console
 from rich.text import Text
 
 from advisor.catalog import load_catalog
@@ -21,16 +20,7 @@ from advisor.planning.results import (
     Rejection,
     RejectionCode,
 )
-from advisor.terminal.console import (
-    Screen,
-    bullets,
-    heading,
-    listed,
-    paragraph,
-    references,
-    tabled,
-    tabled_cells,
-)
+from advisor.terminal.console import Report, Screen, listed
 from advisor.terminal.estimate import RANGES, arrangement, day_line, show_day, sound_rent, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
@@ -49,7 +39,7 @@ TITLES: Final = {
 
 
 def show_recommendation(
-    console: Console, recommendation: Recommendation, *, top: int = 1, everything: bool = False
+    console: Report, recommendation: Recommendation, *, top: int = 1, everything: bool = False
 ) -> None:
     """Print ``top`` plans for each objective, and ``everything`` or what fits one screen."""
     if not everything and top == 1:
@@ -58,9 +48,9 @@ def show_recommendation(
     console.print(recommendation.answer, style="bold")
     if recommendation.plans:
         console.print()
-        paragraph(console, f"The work: {_named(recommendation.plans[0].estimate)}.")
+        console.paragraph(f"The work: {_named(recommendation.plans[0].estimate)}.")
     console.print()
-    paragraph(console, _searched(recommendation))
+    console.paragraph(_searched(recommendation))
     shown: dict[Plan, str] = {}
     for ranking in recommendation.rankings:
         _ranking(console, ranking, top, shown, answer=recommendation.answer)
@@ -69,14 +59,14 @@ def show_recommendation(
     _frontier(console, recommendation, everything=everything)
     _fewest(console, recommendation.fewest, everything=everything)
     _rejections(console, recommendation.rejections, everything=everything)
-    bullets(
-        console, "Advice", (f"{item.severity}: {item.message}" for item in recommendation.advice)
+    console.bullets(
+        "Advice", (f"{item.severity}: {item.message}" for item in recommendation.advice)
     )
-    bullets(console, "Assumed", recommendation.assumptions)
-    references(console, recommendation.references)
+    console.bullets("Assumed", recommendation.assumptions)
+    console.references(recommendation.references)
 
 
-def _short(console: Console, found: Recommendation) -> None:
+def _short(console: Report, found: Recommendation) -> None:
     """Print the plans, advice and assumptions of a recommendation."""
     screen = Screen(console, "--explain shows every trade-off, reason, range and source.")
     screen.add(0, Text(found.answer, style="bold"))
@@ -143,24 +133,24 @@ def _lost(rejections: Sequence[Rejection]) -> str:
 
 
 def _ranking(
-    console: Console, ranking: Ranking, top: int, shown: dict[Plan, str], *, answer: str
+    console: Report, ranking: Ranking, top: int, shown: dict[Plan, str], *, answer: str
 ) -> None:
     title = TITLES[ranking.objective]
     for plan in ranking.plans[:top]:
-        heading(console, title if plan.rank == 1 else f"{title}, number {plan.rank}")
+        console.heading(title if plan.rank == 1 else f"{title}, number {plan.rank}")
         first = next(
             (name for other, name in shown.items() if other.estimate == plan.estimate), None
         )
         if first is not None:
-            paragraph(console, f"The same as {first.lower()}: {plan.title}.")
+            console.paragraph(f"The same as {first.lower()}: {plan.title}.")
             continue
         shown[plan] = title if plan.rank == 1 else f"{title}, number {plan.rank}"
-        paragraph(console, plan.sentence if plan.sentence != answer else f"{plan.title}, as above.")
-        paragraph(console, plan.why)
-        paragraph(console, f"{arrangement(plan.estimate)}.{_beside(plan.estimate)}")
-        paragraph(console, offered(plan.estimate))
+        console.paragraph(plan.sentence if plan.sentence != answer else f"{plan.title}, as above.")
+        console.paragraph(plan.why)
+        console.paragraph(f"{arrangement(plan.estimate)}.{_beside(plan.estimate)}")
+        console.paragraph(offered(plan.estimate))
         if plan.estimate.api is not None:
-            paragraph(console, f"Beside an API: {plan.estimate.api.sentence}")
+            console.paragraph(f"Beside an API: {plan.estimate.api.sentence}")
 
 
 def _beside(estimate: Estimate) -> str:
@@ -189,7 +179,7 @@ def _apart(estimate: Estimate) -> str:
     )
 
 
-def _frontier(console: Console, recommendation: Recommendation, *, everything: bool) -> None:
+def _frontier(console: Report, recommendation: Recommendation, *, everything: bool) -> None:
     frontier = recommendation.frontier
     shown = frontier if everything else spread(frontier, SHOWN_TRADE_OFFS)
     what = ""
@@ -197,13 +187,13 @@ def _frontier(console: Console, recommendation: Recommendation, *, everything: b
         timed = "a batch" if recommendation.batches else "a token"
         what = f"; time of {timed}, cost of a month"
     title = f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)}{what})"
-    tabled_cells(console, title, [item.cells for item in shown], right=(1, 2))
+    console.tabled_cells(title, [item.cells for item in shown], right=(1, 2))
 
 
-def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) -> None:
+def _fewest(console: Report, fewest: Sequence[Candidate], *, everything: bool) -> None:
     shown = fewest if everything else fewest[:SHOWN_FEWEST]
     title = f"Fewest that meet the deadline ({len(shown)} of {len(fewest)})"
-    tabled_cells(console, title, [item.cells for item in shown], right=(1, 2))
+    console.tabled_cells(title, [item.cells for item in shown], right=(1, 2))
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
@@ -213,16 +203,16 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     return [items[round(step * (len(items) - 1) / (number - 1))] for step in range(number)]
 
 
-def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everything: bool) -> None:
+def _rejections(console: Report, rejections: tuple[Rejection, ...], *, everything: bool) -> None:
     if not rejections:
         return
     shown = list(rejections) if everything else shortlist(rejections, SHOWN_REJECTIONS)
-    heading(console, f"Why not the others ({len(shown)} of {len(rejections)})")
-    paragraph(console, _lost(rejections))
+    console.heading(f"Why not the others ({len(shown)} of {len(rejections)})")
+    console.paragraph(_lost(rejections))
     rows = [(item.accelerator_name, f"{item.message} {item.remedy}".strip()) for item in shown]
-    tabled(console, "", ["Accelerator", "Why, and what would help"], rows)
+    console.tabled("", ["Accelerator", "Why, and what would help"], rows)
     if len(shown) < len(rejections):
-        paragraph(console, "--all and --json show the rest.")
+        console.paragraph("--all and --json show the rest.")
 
 
 def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:

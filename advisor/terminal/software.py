@@ -2,113 +2,92 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rich.console import Console
-
 from advisor.nouns.hardware import Accelerator, SoftwareSupport
+from advisor.nouns.software import tools
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_choice import Duty, Term
 from advisor.nouns.software.tool_offers import Support, TrainingOffer
-from advisor.nouns.software.tools import (
-    Status,
-    Tool,
-    known_tools,
-    tool_choice,
-    tools_on,
-    usual_tools,
-)
-from advisor.terminal.console import bullets, definitions, heading, paragraph
+from advisor.terminal.console import Report
 
 
-def show_software(console: Console) -> None:
+def show_software(console: Report) -> None:
     """Print all tools, one line each, and the terms that are explained."""
     lines = (
         (tool.name, f"{tool.title}, {state(tool)}: {words(tool.does)} ({', '.join(tool.backends)})")
-        for tool in known_tools().values()
+        for tool in tools.known_tools().values()
     )
-    console.print(definitions(*lines))
-    paragraph(
-        console,
+    console.definitions(*lines)
+    console.paragraph(
         "gpu-advisor software NAME shows one; --accelerator KEY shows what runs on a card. "
-        f"Explained too: {', '.join(tool_choice().terms)}.",
+        f"Explained too: {', '.join(tools.tool_choice().terms)}.",
     )
 
 
-def show_tool(console: Console, tool: Tool) -> None:
+def show_tool(console: Report, tool: tools.Tool) -> None:
     """Print one tool: what it does, where it runs, what it offers, and the sources."""
     console.print(tool.named, style="bold")
     if tool.ended:
-        paragraph(console, tool.ended)
+        console.paragraph(tool.ended)
     if tool.note:
-        paragraph(console, f"{tool.note.rstrip('.')}.")
-    backends = tool_choice().backends
+        console.paragraph(f"{tool.note.rstrip('.')}.")
+    backends = tools.tool_choice().backends
     stack = known_stacks()[tool.stacks[0]].title if tool.stacks else tool.engine or ""
-    console.print(
-        definitions(
-            ("does", words(tool.does)),
-            ("framework", tool.framework),
-            ("estimated as", stack),
-            ("models", ", ".join(tool.families)),
-            ("Python", tool.python),
-            ("install", install(tool)),
-            ("image", tool.image),
-            ("check", " ".join(tool.verify)),
-        )
+    console.definitions(
+        ("does", words(tool.does)),
+        ("framework", tool.framework),
+        ("estimated as", stack),
+        ("models", ", ".join(tool.families)),
+        ("Python", tool.python),
+        ("install", install(tool)),
+        ("image", tool.image),
+        ("check", " ".join(tool.verify)),
     )
-    heading(console, "Runs on")
-    console.print(
-        definitions(*((backends[name].title, cards(item)) for name, item in tool.backends.items()))
+    console.heading("Runs on")
+    console.definitions(
+        *((backends[name].title, cards(item)) for name, item in tool.backends.items())
     )
     if tool.training is not None:
-        heading(console, "Offers for training")
-        console.print(definitions(*offered(tool.training)))
+        console.heading("Offers for training")
+        console.definitions(*offered(tool.training))
     if tool.serving is not None:
-        heading(console, "Offers for serving")
-        console.print(
-            definitions(
-                ("divides a model by", ", ".join(tool.serving.divides)),
-                ("files", ", ".join(tool.serving.file_formats)),
-                ("interface", tool.serving.api),
-            )
+        console.heading("Offers for serving")
+        console.definitions(
+            ("divides a model by", ", ".join(tool.serving.divides)),
+            ("files", ", ".join(tool.serving.file_formats)),
+            ("interface", tool.serving.api),
         )
-    bullets(console, "Sources", (f"{name}: {text}" for name, text in tool.sources.items()))
+    console.bullets("Sources", (f"{name}: {text}" for name, text in tool.sources.items()))
 
 
-def show_term(console: Console, term: Term) -> None:
+def show_term(console: Report, term: Term) -> None:
     """Explain the name of something that no plan runs."""
     console.print(term.title, style="bold")
-    paragraph(console, term.sentence)
-    bullets(console, "Sources", [term.source])
+    console.paragraph(term.sentence)
+    console.bullets("Sources", [term.source])
 
 
-def show_on_card(console: Console, card: Accelerator, needs: SoftwareSupport | None) -> None:
+def show_on_card(console: Report, card: Accelerator, needs: SoftwareSupport | None) -> None:
     """Print what runs on a card: the usual tool for each duty, and all others."""
     console.print(f"Software for {card.name}", style="bold")
     if needs is not None:
         last = f", the last CUDA is {needs.last_cuda}" if needs.last_cuda else ""
-        paragraph(
-            console,
+        console.paragraph(
             f"Compute capability {needs.capability}: driver {needs.driver} and CUDA {needs.cuda} "
             f"or later{last}; PyTorch from {needs.pytorch} on.",
         )
-    heading(console, "Usual for")
-    console.print(
-        definitions(
-            *(
-                (
-                    duty.label,
-                    ", ".join(tool.named_on(card) for tool in usual_tools(card, duty)) or "nothing",
-                )
-                for duty in Duty
-            )
-        )
-    )
-    heading(console, "All that runs on it")
+    console.heading("Usual for")
+    named = {
+        duty.label: ", ".join(tool.named_on(card) for tool in tools.usual_tools(card, duty))
+        for duty in Duty
+    }
+    console.definitions(*((label, names or "nothing") for label, names in named.items()))
+    console.heading("All that runs on it")
     lines = (
         (tool.name, f"{tool.named_on(card)}: {words(tool.does)}. {found[1].note}".strip())
-        for tool in tools_on(card)
-        if (found := tool.support(card)) is not None and tool.status is not Status.RETIRED
+        for tool in tools.tools_on(card)
+        if (found := tool.support(card)) is not None and tool.status is not tools.Status.RETIRED
     )
-    console.print(definitions(*lines))
+    console.definitions(*lines)
 
 
 def words(duties: Iterable[Duty]) -> str:
@@ -116,16 +95,16 @@ def words(duties: Iterable[Duty]) -> str:
     return ", ".join(duty.value.replace("_", " ") for duty in duties)
 
 
-def state(tool: Tool) -> str:
+def state(tool: tools.Tool) -> str:
     """Return the release of a tool, or how it ended."""
-    if tool.status is Status.CURRENT:
+    if tool.status is tools.Status.CURRENT:
         return tool.release or "current"
     return f"{tool.status.value} {tool.since or ''}".strip()
 
 
-def install(tool: Tool) -> str:
+def install(tool: tools.Tool) -> str:
     """Return how to install a tool; empty if it is no package or was retired."""
-    if not tool.packages or tool.status is Status.RETIRED:
+    if not tool.packages or tool.status is tools.Status.RETIRED:
         return ""
     return f"pip install {' '.join(tool.packages)}"
 

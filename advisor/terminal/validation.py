@@ -3,21 +3,18 @@
 from collections import defaultdict
 from typing import Final
 
-from rich.console import Console
-
 from advisor.calibration.scoring.report import ValidationReport, as_text
-from advisor.terminal.console import bullets, heading, paragraph, tabled_cells
+from advisor.terminal.console import Report
 
 FARTHEST: Final = 5
 NAMED: Final = 6
 """Most rows that are named for each reason; the rest is counted."""
 
 
-def show_validation(console: Console, report: ValidationReport) -> None:
+def show_validation(console: Report, report: ValidationReport) -> None:
     """Print the summary, the rows with the largest errors, and the rows not predicted."""
     scored = len({row.id for row in report.rows})
-    paragraph(
-        console,
+    console.paragraph(
         f"{report.table} ({report.kind}): {scored} rows predicted, {len(report.skipped)} not.",
     )
     for quantity in dict.fromkeys(each.quantity for each in report.summary):
@@ -26,17 +23,15 @@ def show_validation(console: Console, report: ValidationReport) -> None:
             for each in report.summary
             if each.quantity == quantity
         ]
-        tabled_cells(console, quantity, rows, right=range(1, 7))
+        console.tabled_cells(quantity, rows, right=range(1, 7))
     if report.summary:
-        paragraph(
-            console,
+        console.paragraph(
             "Errors are in percent of the measurement and averaged within groups of similar runs "
             "first: the median and the 90th percentile of absolute errors. The bias is the median "
             "of signed errors.",
         )
     farthest = sorted(report.rows, key=lambda row: -abs(row.error_pct))[:FARTHEST]
-    bullets(
-        console,
+    console.bullets(
         "Largest errors",
         (
             "{}, {}: measured {}, predicted {} ({} to {}), {:+.0f} %".format(
@@ -53,16 +48,15 @@ def show_validation(console: Console, report: ValidationReport) -> None:
     )
     if report.verdicts:
         wrong = [each for each in report.verdicts if each.wrong]
-        paragraph(
-            console,
+        console.paragraph(
             f"{len(report.verdicts)} rows state whether the run fitted; {len(wrong)} are predicted "
             "wrongly" + (f": {', '.join(each.id for each in wrong[:NAMED])}." if wrong else "."),
         )
     if report.skipped:
-        heading(console, "Not predicted")
+        console.heading("Not predicted")
         reasons: dict[str, list[str]] = defaultdict(list)
         for row in report.skipped:
             reasons[row.reason].append(row.id)
         for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
             more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-            paragraph(console, f"{len(ids)}: {reason} ({', '.join(ids[:NAMED])}{more})")
+            console.paragraph(f"{len(ids)}: {reason} ({', '.join(ids[:NAMED])}{more})")

@@ -5,12 +5,12 @@ import random
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from advisor import plan_fleet
 from advisor.fleet.alternatives import Variant
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Pauses, Problem
+from advisor.terminal.console import Report
 from advisor.terminal.fleet import show_fleet
 
 
@@ -86,7 +86,7 @@ def test_it_stays_out_where_a_slow_first_answer_or_the_load_forbids_it(more: Any
 def test_the_terminal_tells_a_place_once_until_it_changes() -> None:
     answer = plan(means={"serverless": False})
     assert len({item.month for item in answer.assignments}) > 1
-    console = Console(record=True, width=160, file=io.StringIO())
+    console = Report(record=True, width=160, file=io.StringIO())
     show_fleet(console, answer, everything=True)
     text = console.export_text().partition("Where each workload runs")[2]
     assert text.count("day and night") == 1

@@ -16,7 +16,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.own.facts import using_catalog
 from advisor.errors import InputError
 from advisor.nouns.case_files import parse_case
-from advisor.sweeps.grid import read_grid
+from advisor.sweeps.questions import read_grid
 from tests.fuzz.mutate import mutated, torn
 from tests.fuzz.tables import kept
 

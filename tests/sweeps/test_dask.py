@@ -12,7 +12,7 @@ import pytest
 
 import advisor
 from advisor.errors import AdvisorError, InputError
-from advisor.sweeps.dask_crew import dask_address
+from advisor.sweeps.crew import dask_address
 from tests.sweeps.test_sweep import GRID
 
 pytest.importorskip("distributed")

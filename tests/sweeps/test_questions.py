@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from advisor.errors import InputError
-from advisor.sweeps.grid import read_grid
-from advisor.sweeps.questions import MAX_ROWS, Questions
+from advisor.sweeps.questions import MAX_ROWS, Questions, read_grid
 from advisor.sweeps.sweep import questions_of
 
 MODEL = {"preset": "llama-3.1-8b"}

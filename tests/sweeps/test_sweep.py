@@ -17,9 +17,8 @@ import yaml
 import advisor
 from advisor.errors import InputError, TransferError
 from advisor.sweeps.crew import Chunk, LocalCrew, here
-from advisor.sweeps.grid import read_grid
 from advisor.sweeps.journal import Journal
-from advisor.sweeps.questions import MAX_COLUMNS
+from advisor.sweeps.questions import MAX_COLUMNS, read_grid
 from advisor.sweeps.rows import FIGURES, answer_rows
 from advisor.sweeps.sweep import MOST_IN_CHUNK
 

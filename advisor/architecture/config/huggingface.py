@@ -14,13 +14,7 @@ from advisor.architecture.config.class_defaults import (
 )
 from advisor.architecture.config.fields import REMEDY, ConfigFields, field_facts
 from advisor.architecture.config.quantization import weight_format
-from advisor.architecture.families.registry import (
-    Family,
-    family_of,
-    named_type,
-    refused_types,
-    supported_types,
-)
+from advisor.architecture.families import registry
 from advisor.architecture.mixers.transformer import Tower, TransformerShape
 from advisor.architecture.table.model import ModelArchitecture, Network, SampleSize
 from advisor.architecture.table.operators import OperatorKind, Part
@@ -116,11 +110,11 @@ def architecture_from_config(
     Llama-like. Raises InputError if a field is missing or unusable.
     """
     outer = ConfigFields(config).text("model_type", "").lower()
-    if outer in refused_types():
+    if outer in registry.refused_types():
         raise _unsupported(outer)
     text, notes, towers = text_tower(config)
-    kind = named_type(ConfigFields(text))
-    known = family_of(kind) if kind in supported_types() else None
+    kind = registry.named_type(ConfigFields(text))
+    known = registry.family_of(kind) if kind in registry.supported_types() else None
     sizes = text is not config or (known is not None and known.sized_by_class)
     names = known.names if known else {}
     fields = ConfigFields(text, class_defaults(kind, sizes=sizes), names)
@@ -177,7 +171,7 @@ def _without_head(model: ModelArchitecture) -> ModelArchitecture:
     return model.changed(operators=tuple(op.changed(**still) for op in kept))
 
 
-def _shape(family: Family, fields: ConfigFields, towers: tuple[Tower, ...]) -> Network:
+def _shape(family: registry.Family, fields: ConfigFields, towers: tuple[Tower, ...]) -> Network:
     """Return what the family's reader makes of the fields, with the towers beside it."""
     try:
         shape = family.read(fields)
@@ -215,13 +209,13 @@ def _prediction_layers(fields: ConfigFields) -> int:
     return next(filter(None, (fields.count(name, 0, minimum=0) for name in names)), 0)
 
 
-def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
+def _family(kind: str, fields: ConfigFields) -> tuple[registry.Family, tuple[str, ...]]:
     """Return the reader of a ``model_type``, and the assumptions for an unknown one."""
-    if kind in supported_types():
+    if kind in registry.supported_types():
         unchecked = [name for name in field_facts().unchecked if fields.has(name)]
         note = f"{' and '.join(unchecked)}: interpreted by name, without a published class"
-        return family_of(kind), (note,) if unchecked else ()
-    if kind in refused_types():
+        return registry.family_of(kind), (note,) if unchecked else ()
+    if kind in registry.refused_types():
         raise _unsupported(kind)
     missing = fields.missing(field_facts().llama)
     if missing:
@@ -244,14 +238,14 @@ def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
             field="model.config.model_type",
         )
     shown = kind[:40] or "none"
-    return family_of("llama").changed(title=shown), (
+    return registry.family_of("llama").changed(title=shown), (
         f"model_type {shown!r} is unknown; computed as a Llama-like model from its fields",
     )
 
 
 def _unsupported(kind: str) -> UnsupportedArchitectureError:
     return UnsupportedArchitectureError(
-        f"this model_type is not supported yet: {refused_types()[kind]}",
+        f"this model_type is not supported yet: {registry.refused_types()[kind]}",
         value=kind,
         allowed=_supported(),
         remedy="Give the model's parameter count instead, e.g. model: {parameters: 7e9}.",
@@ -260,11 +254,10 @@ def _unsupported(kind: str) -> UnsupportedArchitectureError:
 
 
 def _supported() -> str:
-    return (
-        f"one of {len(supported_types())} model types, which `python -m advisor.architecture` lists"
-    )
+    known = len(registry.supported_types())
+    return f"one of {known} model types, which `python -m advisor.architecture` lists"
 
 
 def _suggestion(kind: str) -> str:
-    near = get_close_matches(kind, supported_types(), n=1)
+    near = get_close_matches(kind, registry.supported_types(), n=1)
     return f"Did you mean {near[0]}? " if near else ""

@@ -10,17 +10,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from advisor.architecture.mixers import streams
 from advisor.architecture.mixers.attention import AttentionShape, Count
 from advisor.architecture.mixers.feed_forward import ExpertsShape, FeedForwardShape
 from advisor.architecture.mixers.recurrences import Mixer, causal_convolution
-from advisor.architecture.mixers.streams import (
-    AlternatingUpdates,
-    GatedStreams,
-    LayerInputs,
-    WordSequences,
-    hyper_connection_head,
-    hyper_connection_rows,
-)
 from advisor.architecture.table.model import ModelArchitecture, Network, SampleSize
 from advisor.architecture.table.operators import Operator, OperatorKind, Part, SavedFormat
 from advisor.architecture.table.rows import (
@@ -72,10 +65,10 @@ class TransformerShape(Network):
     """Whether each layer is either a mixer or a feed-forward layer (Mamba, Nemotron-H)."""
     extra_norms: Annotated[int, Field(ge=0)] = 0
     """Number of additional norms of the hidden width in each block (Gemma 4's experts)."""
-    layer_inputs: LayerInputs | None = None
-    alternating: AlternatingUpdates | None = None
-    gated_streams: GatedStreams | None = None
-    word_sequences: WordSequences | None = None
+    layer_inputs: streams.LayerInputs | None = None
+    alternating: streams.AlternatingUpdates | None = None
+    gated_streams: streams.GatedStreams | None = None
+    word_sequences: streams.WordSequences | None = None
     residual_streams: Annotated[int, Field(ge=1)] = 1
     """Number of copies of the residual stream, mixed around each branch (hyper-connections)."""
     kernel: Annotated[int, Field(ge=0)] = 0
@@ -225,7 +218,9 @@ class TransformerShape(Network):
                 at.only(self.word_sequences.layers).under("word_sequences")
             )
         if self.residual_streams > 1:
-            yield from hyper_connection_rows(at, self.residual_streams, mixed=self.streams_mixed)
+            yield from streams.hyper_connection_rows(
+                at, self.residual_streams, mixed=self.streams_mixed
+            )
         if self.kernel:
             yield causal_convolution(at, 2 * self.hidden_size, self.kernel, bias=False)
         yield self._residual(at)
@@ -267,7 +262,7 @@ class TransformerShape(Network):
         if self.gated_streams is not None:
             yield from self.gated_streams.head(at)
         if self.residual_streams > 1 and not self.streams_averaged:
-            yield hyper_connection_head(at, self.residual_streams)
+            yield streams.hyper_connection_head(at, self.residual_streams)
         if self.final_norm:
             yield at.norm("norm", width)
         if self.embedding_width is not None:

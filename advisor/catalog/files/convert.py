@@ -9,19 +9,9 @@ from advisor.catalog.economy import billing_of
 from advisor.catalog.files import rows
 from advisor.catalog.files.checks import USD
 from advisor.catalog.files.rows import converted
-from advisor.catalog.records import Record
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
-from advisor.nouns.hardware import (
-    Accelerator,
-    Billing,
-    Confidence,
-    Interconnect,
-    Offer,
-    Provenance,
-    Quote,
-    SoftwareSupport,
-)
+from advisor.nouns import hardware
 
 RULE_SOURCE = "reported-memory-rule"
 """Source key of memory figures that a rule derives."""
@@ -42,19 +32,19 @@ _NOUN_FIELDS: Mapping[str, str] = {
 }
 
 
-def _shared(record: Record, noun: type[Noun], *others: str) -> dict[str, Any]:
+def _shared(record: Noun, noun: type[Noun], *others: str) -> dict[str, Any]:
     """Return the fields that a record shares with its noun, without ``others``."""
     names = type(record).model_fields.keys() & noun.model_fields.keys() - {*others}
     return {name: getattr(record, name) for name in names}
 
 
 def software_of(
-    capability: str, record: rows.CapabilityRecord, provenance: Mapping[str, Provenance]
-) -> SoftwareSupport:
+    capability: str, record: rows.CapabilityRecord, provenance: Mapping[str, hardware.Provenance]
+) -> hardware.SoftwareSupport:
     """Return what software a compute capability needs."""
-    return SoftwareSupport(
+    return hardware.SoftwareSupport(
         capability=capability,
-        **_shared(record, SoftwareSupport),
+        **_shared(record, hardware.SoftwareSupport),
         provenance={field: provenance[source] for field, source in record.sources.items()},
     )
 
@@ -63,8 +53,8 @@ def accelerator_of(
     key: str,
     record: rows.AcceleratorRecord,
     rules: Mapping[str, rows.MemoryRule],
-    provenance: Mapping[str, Provenance],
-) -> Accelerator:
+    provenance: Mapping[str, hardware.Provenance],
+) -> hardware.Accelerator:
     """Return an accelerator in SI units.
 
     ``rules`` derive the memory which the driver shows; ``provenance`` has the keys of the sources.
@@ -73,9 +63,9 @@ def accelerator_of(
     if record.memory_reported_rule is not None:
         by_field["memory_reported_bytes"] = provenance[RULE_SOURCE]
     link, purchase = record.interconnect, record.purchase
-    return Accelerator(
+    return hardware.Accelerator(
         key=key,
-        **_shared(record, Accelerator, "interconnect"),
+        **_shared(record, hardware.Accelerator, "interconnect"),
         memory_marketed_bytes=record.memory_gb * GB,
         memory_reported_bytes=_reported_bytes(record, rules),
         memory_reported_derived=record.memory_reported_rule is not None,
@@ -85,7 +75,7 @@ def accelerator_of(
         peak_flops_per_s_fp16_accumulate={
             name: rate * TFLOP for name, rate in record.fp16_accumulate_tflops.items()
         },
-        interconnect=Interconnect(
+        interconnect=hardware.Interconnect(
             name=link.name,
             bytes_per_s=link.bidirectional_gb_per_s * GB / BOTH_DIRECTIONS,
             domain_size=link.domain_size,
@@ -115,13 +105,13 @@ def _reported_bytes(record: rows.AcceleratorRecord, rules: Mapping[str, rows.Mem
     return record.memory_gb * GIB * rule.share(record.memory_gb)
 
 
-def offer_of(record: rows.OfferRecord, content: rows.CatalogFile) -> Offer:
+def offer_of(record: rows.OfferRecord, content: rows.CatalogFile) -> hardware.Offer:
     """Return an offer in SI units and US dollars, at the rates of the catalog's file."""
     memory, network = record.host_memory_gib, record.network_gbit_per_s
     quote, billing = _quote(record, content), billing_of(record.provider, record.tier)
-    offer = Offer(
+    offer = hardware.Offer(
         key=offer_key(record.provider, record.instance_type, record.region, record.tier),
-        **_shared(record, Offer),
+        **_shared(record, hardware.Offer),
         host_memory_bytes=memory * GIB if memory else None,
         on_demand_usd_per_hour=_with_host(record.on_demand_per_hour, billing, record),
         spot_usd_per_hour=_with_host(record.spot_per_hour, billing, record),
@@ -136,21 +126,23 @@ def offer_of(record: rows.OfferRecord, content: rows.CatalogFile) -> Offer:
     return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
 
 
-def _with_host(price: float | None, billing: Billing, record: rows.OfferRecord) -> float | None:
+def _with_host(
+    price: float | None, billing: hardware.Billing, record: rows.OfferRecord
+) -> float | None:
     """Return a price with the cores and memory that are billed apart. [USD/h]"""
     return None if price is None else price + billing.host_usd_per_hour * record.accelerators
 
 
 @lru_cache(maxsize=1024)
-def _provenance(source: str, date: str, confidence: Confidence) -> Provenance:
-    return Provenance(source=source, date=date, confidence=confidence)
+def _provenance(source: str, date: str, confidence: hardware.Confidence) -> hardware.Provenance:
+    return hardware.Provenance(source=source, date=date, confidence=confidence)
 
 
-def _quote(record: rows.OfferRecord, content: rows.CatalogFile) -> Quote | None:
+def _quote(record: rows.OfferRecord, content: rows.CatalogFile) -> hardware.Quote | None:
     if record.currency == USD:
         return None
     rate = content.exchange_rates[record.currency]
-    return Quote(
+    return hardware.Quote(
         currency=record.currency,
         on_demand_per_hour=record.on_demand_per_hour,
         spot_per_hour=record.spot_per_hour,

@@ -16,14 +16,13 @@ from advisor.catalog.records import (
     Mebibytes,
     Name,
     PerHour,
-    Record,
     Teraflops,
     Text,
     Usd,
     Watts,
 )
 from advisor.foundation import names
-from advisor.foundation.noun import refuse
+from advisor.foundation.noun import Noun, refuse
 from advisor.nouns.hardware import FIRM_TIER, Confidence, Offer, Segment
 
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
@@ -31,7 +30,7 @@ Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 Format = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"]
 
 
-class SourceRecord(Record):
+class SourceRecord(Noun):
     """An entry of the registry of sources."""
 
     title: Text
@@ -44,7 +43,7 @@ class SourceRecord(Record):
     """Confidence in every accelerator value that cites this source. Offers state their own."""
 
 
-class MemoryRule(Record):
+class MemoryRule(Noun):
     """How the memory that the driver shows follows from the marketed size."""
 
     share_of_gib: Annotated[float, Field(gt=0, le=1.05)]
@@ -61,7 +60,7 @@ class MemoryRule(Record):
         return self.small_share_of_gib or self.share_of_gib if small else self.share_of_gib
 
 
-class InterconnectRecord(Record):
+class InterconnectRecord(Noun):
     """Fast links, as published: both directions together."""
 
     name: Name
@@ -70,7 +69,7 @@ class InterconnectRecord(Record):
     domain_size: Annotated[Count, Field(ge=2)]
 
 
-class PurchaseRecord(Record):
+class PurchaseRecord(Noun):
     """Price of one accelerator."""
 
     usd: Usd
@@ -78,7 +77,7 @@ class PurchaseRecord(Record):
     kind: Literal["msrp", "street", "estimate"]
 
 
-class AcceleratorRecord(Record):
+class AcceleratorRecord(Noun):
     """One entry of ``gpu_catalog.yaml``."""
 
     name: Name
@@ -135,32 +134,28 @@ class AcceleratorRecord(Record):
     def of_sizes(self, key: str) -> "dict[str, AcceleratorRecord]":
         """Return the entry and one for each smaller size of memory, by key."""
         smaller = {
-            f"{key}-{size:g}gb": self.model_copy(
-                update={
-                    "name": f"{self.name} {size:g} GB",
-                    "memory_gb": size,
-                    "memory_sizes_gb": (),
-                    "purchase": None,
-                    "no_purchase": "no price of this size was read",
-                    "sources": {
-                        name: at for name, at in self.sources.items() if "purchase" not in name
-                    },
-                    "notes": f"{self.name} with less memory.",
-                }
+            f"{key}-{size:g}gb": self.changed(
+                name=f"{self.name} {size:g} GB",
+                memory_gb=size,
+                memory_sizes_gb=(),
+                purchase=None,
+                no_purchase="no price of this size was read",
+                sources={name: at for name, at in self.sources.items() if "purchase" not in name},
+                notes=f"{self.name} with less memory.",
             )
             for size in self.memory_sizes_gb
         }
         return {key: self} | smaller
 
 
-class RateRecord(Record):
+class RateRecord(Noun):
     """What one unit of a currency is worth; its date is that of the source."""
 
     usd: Usd
     source: Key
 
 
-class CapabilityRecord(Record):
+class CapabilityRecord(Noun):
     """Software that a compute capability needs."""
 
     cuda: Version
@@ -176,7 +171,7 @@ class CapabilityRecord(Record):
     notes: names.Text = ""
 
 
-class CatalogFile(Record):
+class CatalogFile(Noun):
     """The whole of ``gpu_catalog.yaml``."""
 
     sources: dict[Key, SourceRecord]
@@ -189,7 +184,7 @@ class CatalogFile(Record):
     accelerators: Annotated[dict[Key, AcceleratorRecord], Field(min_length=1)]
 
 
-class OfferRecord(Record):
+class OfferRecord(Noun):
     """One line of ``cloud_offers.csv``."""
 
     provider: Name

@@ -13,10 +13,10 @@ from advisor.catalog.economy import billing_of
 from advisor.catalog.files.checks import PRICE_BOUNDS
 from advisor.catalog.files.convert import offer_key, slug
 from advisor.catalog.live.prices import SOURCE
-from advisor.catalog.records import Count, Gigabytes, Key, Record, Text
+from advisor.catalog.records import Count, Gigabytes, Key, Text
 from advisor.errors import InputError
 from advisor.foundation.names import display_name
-from advisor.foundation.noun import read_table, refuse, shipped
+from advisor.foundation.noun import Noun, read_table, refuse, shipped
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
@@ -82,7 +82,7 @@ MEMORY_TOLERANCE: Final = 0.1
 """Providers state GiB as the driver shows or GB as marketed. Fractions of a card differ by more."""
 
 
-class GcpParts(Record):
+class GcpParts(Noun):
     """What Google bills for machines whose name starts so."""
 
     machine: Text
@@ -92,7 +92,7 @@ class GcpParts(Record):
     """For each card. [GiB]"""
 
 
-class Feeds(Record):
+class Feeds(Noun):
     """The content of ``price_feeds.yaml``, which explains its fields."""
 
     addresses: dict[str, str]
@@ -114,7 +114,7 @@ ONLINE: Final = feeds().online | MARKETPLACES
 TITLES: Final = PROVIDERS | ONLINE
 
 
-class Name(Record):
+class Name(Noun):
     """One line of the table; ``*`` in a pattern stands for anything."""
 
     provider: Text

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field, ValidationError, field_validator
 
 from advisor.catalog.files.rows import AcceleratorRecord, OfferRecord
-from advisor.catalog.records import Key, Name, Record
+from advisor.catalog.records import Key, Name
 from advisor.errors import InputError, refusal
 from advisor.foundation.dates import current_day
 from advisor.foundation.files.reading import read_file
 from advisor.foundation.files.structured import NotPlainError, read_yaml
-from advisor.foundation.noun import shown
+from advisor.foundation.noun import Noun, shown
 from advisor.nouns.hardware import YOUR_FILE, Confidence
 
 MAX_BYTES: Final = 1_000_000
@@ -42,7 +42,7 @@ ALLOWED: Final = {
 Discount = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
-class OwnFacts(Record):
+class OwnFacts(Noun):
     """The content of files, with what they leave out filled in."""
 
     offers: tuple[OfferRecord, ...] = ()

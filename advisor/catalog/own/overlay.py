@@ -32,11 +32,9 @@ def with_own_facts(
         confidence=Confidence.DATASHEET,
     )
     known = dict.fromkeys(item.key for item in catalog.accelerators)
-    content = shipped.model_copy(
-        update={
-            "sources": {**shipped.sources, YOUR_FILE: source},
-            "accelerators": {**known, **facts.accelerators},
-        }
+    content = shipped.changed(
+        sources={**shipped.sources, YOUR_FILE: source},
+        accelerators={**known, **facts.accelerators},
     )
     own = _own_offers(facts, content, catalog, name)
     provenance = {
@@ -97,7 +95,7 @@ def _own_offers(
                     card = catalog.accelerator(card).key
                 except InputError as error:
                     raise wrong(name, f"{place}: accelerator {card}", error.allowed) from None
-            keyed = offer.model_copy(update={"accelerator": card})
+            keyed = offer.changed(accelerator=card)
             check_offer(keyed, content, line=line, file=name)
             if first_day(offer.price_date) > today:
                 day = f"the day on which you saw the price, up to today ({today})"

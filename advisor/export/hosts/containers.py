@@ -9,16 +9,7 @@ from advisor.estimate.beside_results import DayWay
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import Format
-from advisor.export.hosts.orders import (
-    HOST_MEMORY_BYTES,
-    Facts,
-    Order,
-    cards_of,
-    check_slice,
-    cluster_names,
-    reach,
-    resource_of,
-)
+from advisor.export.hosts import orders
 from advisor.export.hosts.shell import with_port
 from advisor.export.quoting import shell_word
 from advisor.export.script import STRICT, Launch, command, installation, preparation, text_of
@@ -39,7 +30,7 @@ def start_seconds(servers: Servers) -> int:
 
 def _visible(one: "ServerOrder") -> str | None:
     """Return the variable that names a server's cards, where Compose itself gives it none."""
-    return reach(one.servers.kernels).visible if one.backend != "cuda" else None
+    return orders.reach(one.servers.kernels).visible if one.backend != "cuda" else None
 
 
 def _chat_model(one: "ServerOrder") -> str | None:
@@ -48,7 +39,7 @@ def _chat_model(one: "ServerOrder") -> str | None:
     return one.setup.weights if chats else None
 
 
-FACTS: Final[Facts] = {
+FACTS: Final[orders.Facts] = {
     "chat_model": _chat_model,
     "image_id": lambda one: None if one.launch.install else f"docker:{one.launch.image}",
     "installed": lambda one: text_of(installation(one.launch)) if one.launch.install else None,
@@ -60,7 +51,7 @@ FACTS: Final[Facts] = {
 
 
 @dataclass(frozen=True)
-class ServerOrder(Order):
+class ServerOrder(orders.Order):
     """One server of a plan."""
 
     servers: Servers
@@ -80,7 +71,7 @@ class ServerOrder(Order):
             cards=servers.cards_each,
             backend=servers.backend,
             disk_bytes=servers.disk_bytes,
-            host_bytes=HOST_MEMORY_BYTES + weights,
+            host_bytes=orders.HOST_MEMORY_BYTES + weights,
             machines=servers.machines,
             servers=servers,
             **more,
@@ -119,7 +110,7 @@ def compose_file(setup: Setup) -> str:
         own = with_port(launch, index)
         one = ServerOrder.of(servers, own, text_of(container_lines(own)), index=index)
         first = index * servers.cards_each
-        cards = cards_of(one.backend, range(first, first + servers.cards_each))
+        cards = orders.cards_of(one.backend, range(first, first + servers.cards_each))
         services[f"server-{index}"] = one.part("compose_service") | cards
     content = {"name": setup.slug, "services": services, "volumes": {"weights": {}}}
     return ServerOrder.of(servers, launch, "").file(Format.COMPOSE, content)
@@ -145,7 +136,7 @@ def skypilot_file(setup: Setup) -> str:
     if not launch.install:
         launch = launch_in_image(servers)
         provider = setup.estimate.cost.provider or ""
-        cloud = cluster_names().clouds.get(provider)
+        cloud = orders.cluster_names().clouds.get(provider)
         if cloud and (cloud.bare or cloud.entered):
             raise refusal(
                 "image_not_started", value=launch.image, servers=servers, provider=provider
@@ -174,7 +165,7 @@ LWS_VARIABLES: Final = ('NODE_RANK="$LWS_WORKER_INDEX"', 'MASTER_ADDR="$LWS_LEAD
 """Our variables from those of LeaderWorkerSet."""
 
 
-POD_FACTS: Final[Facts] = {
+POD_FACTS: Final[orders.Facts] = {
     **FACTS,
     "answering_role": lambda one: "leader" if one.machines > 1 else None,
     "metric": lambda one: one.servers.program.queue.replace(":", "_"),
@@ -232,10 +223,10 @@ def kubernetes_file(setup: Setup) -> str:
     launch = launch_in_image(servers)
     check_published(servers)
     card, several = setup.accelerator, servers.machines > 1
-    if not resource_of(card, servers.backend) and servers.backend != "cpu":
-        allowed = cluster_names().backends
+    if not orders.resource_of(card, servers.backend) and servers.backend != "cpu":
+        allowed = orders.cluster_names().backends
         raise refusal("no_resource", value=card.name, allowed=allowed, servers=servers)
-    check_slice(card, servers.cards_each)
+    orders.check_slice(card, servers.cards_each)
     names = ["group" if several else "deployment", "service", "budget"]
     if servers.program.queue and not several:
         names.append("scaler_by_waiting" if setup.estimate.day is None else "scaler_by_day")

@@ -4,19 +4,10 @@ from math import ceil
 from typing import Final
 
 from advisor.export.setup import Setup
+from advisor.export.training import words
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import held_apart, micro_steps, uses_deepspeed
 from advisor.export.training.tool import Tool, fused
-from advisor.export.training.words import (
-    ALPHA_PER_RANK,
-    INNER,
-    chats,
-    rate,
-    save_steps,
-    steps,
-    targets,
-    warm_up,
-)
 from advisor.export.versions import version_of
 from advisor.nouns.layout import Sharding
 from advisor.nouns.training_choices import CrossEntropy
@@ -84,7 +75,7 @@ MAXTEXT: Final = Tool(
         "maxtext": lambda setup: launch_models().maxtext.of(setup.model.hub_id) or "default",
         "maxtext_count": lambda _: len(launch_models().maxtext.names),
         "no_template": lambda setup: (
-            setup.run.method is not None and not chats(setup.model.hub_id or "")
+            setup.run.method is not None and not words.chats(setup.model.hub_id or "")
         ),
         "per_device": lambda setup: (
             f"{setup.layout.micro_batch * setup.layout.data / setup.estimate.count:g}"
@@ -99,13 +90,17 @@ MLX: Final = Tool(
     "mlx-lm",
     facts={
         # The schedule counts updates: those of the rise, then those of the decay to zero.
-        "decay": lambda setup: [float(rate(setup)), steps(setup) - warm_up(setup)],
-        "keys": lambda setup: [
-            f"{'mlp' if name in INNER else 'self_attn'}.{name}" for name in targets(setup)
+        "decay": lambda setup: [
+            float(words.rate(setup)),
+            words.steps(setup) - words.warm_up(setup),
         ],
-        "micro_batches": lambda setup: steps(setup) * micro_steps(setup),
-        "saved": lambda setup: save_steps(setup) * micro_steps(setup),
-        "scale": lambda _: float(ALPHA_PER_RANK),
+        "keys": lambda setup: [
+            f"{'mlp' if name in words.INNER else 'self_attn'}.{name}"
+            for name in words.targets(setup)
+        ],
+        "micro_batches": lambda setup: words.steps(setup) * micro_steps(setup),
+        "saved": lambda setup: words.save_steps(setup) * micro_steps(setup),
+        "scale": lambda _: float(words.ALPHA_PER_RANK),
     },
     means=lambda _: fused(CrossEntropy.PLAIN),
 )

@@ -7,13 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from advisor.errors import ProbeError
-from advisor.probe.devices.backend import (
-    MemoryShortError,
-    Prepared,
-    UnsupportedError,
-    Work,
-    operand_and_result_bytes,
-)
+from advisor.probe.devices import backend
 from advisor.probe.devices.host import HOST_SAMPLE_S, free_memory_bytes
 from advisor.probe.report import Device, DeviceKind, NumberFormat, TransferKind
 
@@ -85,14 +79,14 @@ class TorchBackend:
             return float(self._torch.cuda.mem_get_info(self._target)[0])
         return free_memory_bytes()  # Apple's processors share the main memory
 
-    def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
+    def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> backend.Prepared:
         """Return a product of random matrices in the format."""
         return self._guarded(
             f"{number_format} product of {m} x {k} by {k} x {n}",
             lambda: self._matmul(number_format, m, n, k, sets),
         )
 
-    def _matmul(self, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
+    def _matmul(self, number_format: str, m: int, n: int, k: int, sets: int) -> backend.Prepared:
         torch = self._torch
         left = [self._random(m, k, number_format) for _ in range(sets)]
         # Weights are stored as n x k, as in a linear layer; fp8 kernels need this layout.
@@ -123,45 +117,47 @@ class TorchBackend:
 
         work(0)
         self._synchronize()
-        return Prepared(work, operand_and_result_bytes(number_format, m, n, k))
+        return backend.Prepared(work, backend.operand_and_result_bytes(number_format, m, n, k))
 
-    def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
+    def transfer(self, kind: TransferKind, *, size_bytes: int) -> backend.Prepared:
         """Return a transfer of arrays of ``size_bytes``."""
         name = f"{kind.value.replace('_', ' ')} of {size_bytes / 1e6:.0f} MB"
         return self._guarded(name, lambda: self._transfer(kind, size_bytes // 4))
 
-    def _transfer(self, kind: TransferKind, elements: int) -> Prepared:
+    def _transfer(self, kind: TransferKind, elements: int) -> backend.Prepared:
         torch = self._torch
         source = torch.randn(elements, device=self._target)
         size = 4.0 * elements
         if kind is TransferKind.TRIAD:
             other, target = torch.randn_like(source), torch.empty_like(source)
-            return Prepared(lambda _: torch.add(source, other, alpha=3.0, out=target), 3 * size)
+            return backend.Prepared(
+                lambda _: torch.add(source, other, alpha=3.0, out=target), 3 * size
+            )
         if kind is TransferKind.COPY:
             target = torch.empty_like(source)
-            return Prepared(lambda _: target.copy_(source), 2 * size)
+            return backend.Prepared(lambda _: target.copy_(source), 2 * size)
         if kind is TransferKind.DEVICE_TO_DEVICE:
             if self._peer is None:
-                raise UnsupportedError("there is no second device to copy to")
+                raise backend.UnsupportedError("there is no second device to copy to")
             remote = torch.empty(elements, device=f"{self._target.type}:{self._peer}")
-            return Prepared(lambda _: remote.copy_(source, non_blocking=True), size)
+            return backend.Prepared(lambda _: remote.copy_(source, non_blocking=True), size)
         # Pinned pages, because the device can read only those directly.
         host = torch.randn(elements)
         host = host.pin_memory() if self._events else host
         if kind is TransferKind.HOST_TO_DEVICE:
-            return Prepared(lambda _: source.copy_(host, non_blocking=True), size)
-        return Prepared(lambda _: host.copy_(source, non_blocking=True), size)
+            return backend.Prepared(lambda _: source.copy_(host, non_blocking=True), size)
+        return backend.Prepared(lambda _: host.copy_(source, non_blocking=True), size)
 
-    def tiny(self) -> Prepared:
+    def tiny(self) -> backend.Prepared:
         """Return an addition to one number."""
         one = self._torch.ones(1, device=self._target)
-        return Prepared(lambda _: one.add_(1.0), 8.0)
+        return backend.Prepared(lambda _: one.add_(1.0), 8.0)
 
-    def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
+    def elapsed_s(self, work: backend.Work, *, first: int, calls: int) -> float:
         """Run the calls and return their time, from device events or from the clock. [s]"""
         return self._guarded("measurement", lambda: self._elapsed_s(work, first, calls))
 
-    def _elapsed_s(self, work: Work, first: int, calls: int) -> float:
+    def _elapsed_s(self, work: backend.Work, first: int, calls: int) -> float:
         self._synchronize()
         if not self._events:
             begin = perf_counter()
@@ -179,7 +175,7 @@ class TorchBackend:
             end.synchronize()
         return float(start.elapsed_time(end)) * 1e-3
 
-    def launch_s(self, work: Work, *, calls: int) -> float:
+    def launch_s(self, work: backend.Work, *, calls: int) -> float:
         """Return the host's time to queue the calls, independent of the device. [s]"""
         self._synchronize()
         begin = perf_counter()
@@ -216,17 +212,17 @@ class TorchBackend:
             return action()
         except torch.OutOfMemoryError:
             self.release()
-            raise MemoryShortError(
+            raise backend.MemoryShortError(
                 f"{what}: {self.device.name} ran out of memory; smaller sizes are still measured"
             ) from None
         except (NotImplementedError, TypeError, ValueError, AttributeError) as error:
-            raise UnsupportedError(self._lacking(what, error)) from None
+            raise backend.UnsupportedError(self._lacking(what, error)) from None
         except RuntimeError as error:
             if type(error).__name__ == "AcceleratorError":
                 raise ProbeError(
                     f"{what}: {self.device.name} failed: {_first_line(error)}"
                 ) from None
-            raise UnsupportedError(self._lacking(what, error)) from None
+            raise backend.UnsupportedError(self._lacking(what, error)) from None
 
     def _lacking(self, what: str, error: Exception) -> str:
         return f"{what} is not supported on {self.device.name}: {_first_line(error)}"

@@ -15,15 +15,7 @@ from advisor.probe.devices.backend import Backend, UnsupportedError
 from advisor.probe.devices.detect import Found, Library, find_devices
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.nvml import HOT
-from advisor.probe.measuring.plan import (
-    LaunchTask,
-    MatmulTask,
-    Shape,
-    Task,
-    TransferTask,
-    plan_tasks,
-    probe_sizes,
-)
+from advisor.probe.measuring import plan
 from advisor.probe.measuring.timing import (
     LONGEST_CALL_S,
     Clock,
@@ -63,12 +55,12 @@ class Session:
         backend: Backend,
         mode: Mode,
         most_bytes: float,
-        sizes: tuple[Shape, ...] | None,
+        sizes: tuple[plan.Shape, ...] | None,
         condition: Callable[[], Condition],
     ) -> None:
         device = backend.device
         self.backend, self._device, self._condition = backend, device, condition
-        self.tasks = plan_tasks(
+        self.tasks = plan.plan_tasks(
             kind=device.kind,
             mode=mode,
             formats=backend.formats,
@@ -84,12 +76,12 @@ class Session:
         self._lacking: set[str] = set()
         self._rates: dict[str, float] = {}
 
-    def run(self, task: Task, clock: Clock, *, budget_s: float) -> None:
+    def run(self, task: plan.Task, clock: Clock, *, budget_s: float) -> None:
         """Measure one task.
 
         A failure becomes a sentence. Raises ``StoppedError`` if cancelled or out of time.
         """
-        kind = task.number_format if isinstance(task, MatmulTask) else task.title
+        kind = task.number_format if isinstance(task, plan.MatmulTask) else task.title
         if kind in self._lacking:
             return
         try:
@@ -104,11 +96,11 @@ class Session:
         finally:
             self.backend.release()
 
-    def _measure(self, task: Task, clock: Clock, budget_s: float) -> None:
+    def _measure(self, task: plan.Task, clock: Clock, budget_s: float) -> None:
         backend = self.backend
-        if isinstance(task, LaunchTask):
+        if isinstance(task, plan.LaunchTask):
             self._launch = measure_launch(backend, budget_s=budget_s, clock=clock)
-        elif isinstance(task, TransferTask):
+        elif isinstance(task, plan.TransferTask):
             prepared = backend.transfer(task.kind, size_bytes=task.size_bytes)
             timing = measure(backend, prepared, budget_s=budget_s, clock=clock)
             self._transfers.append(
@@ -125,17 +117,17 @@ class Session:
             best = self._rates.get(row.format, 0.0)
             self._rates[row.format] = max(best, row.flops_per_s)
 
-    def _refuse_long(self, task: MatmulTask) -> None:
+    def _refuse_long(self, task: plan.MatmulTask) -> None:
         rate = self._rates.get(task.number_format)
         if rate is not None and task.flops / rate > LONGEST_CALL_S:
             raise ProbeError(
                 f"{task.title} is left out: one takes {task.flops / rate:.1f} s on this device"
             )
 
-    def _within_memory(self, task: Task) -> Task:
+    def _within_memory(self, task: plan.Task) -> plan.Task:
         """Return the task, with fewer rotating operands if that is needed to fit into memory."""
         limit = min(self._most_bytes, MEMORY_SHARE * self.backend.free_bytes())
-        if task.needed_bytes > limit and isinstance(task, MatmulTask):
+        if task.needed_bytes > limit and isinstance(task, plan.MatmulTask):
             task = replace(task, sets=1)
         if task.needed_bytes > limit:
             raise ProbeError(
@@ -205,7 +197,7 @@ def probe(
     memory_limit_bytes: float | None = None,
     progress: Callable[[Progress], object] = lambda _: None,
     cancelled: Callable[[], bool] = lambda: False,
-    sizes: tuple[Shape, ...] | None = None,
+    sizes: tuple[plan.Shape, ...] | None = None,
     catalog: Catalog | None = None,
     found: Found | None = None,
 ) -> ProbeReport:
@@ -227,7 +219,9 @@ def probe(
     check_known(mode, Mode, what="mode", field="mode")
     check_known(library, Library, what="library", field="library")
     mode, library = Mode(mode), Library(library)
-    limit_s = _limit(time_limit_s, probe_sizes().limits_s[mode], LONGEST_LIMIT_S, "time_limit_s")
+    limit_s = _limit(
+        time_limit_s, plan.probe_sizes().limits_s[mode], LONGEST_LIMIT_S, "time_limit_s"
+    )
     most_bytes = _limit(memory_limit_bytes, 1e15, 1e15, "memory_limit_bytes")
     catalog = catalog or load_catalog()
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
