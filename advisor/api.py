@@ -18,6 +18,7 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.economy import places as places
 from advisor.estimate.results import Estimate as Estimate
 from advisor.foundation.dates import current_day
+from advisor.foundation.garbage import collection_paused
 from advisor.foundation.imports import later
 from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case as Case
@@ -95,11 +96,12 @@ if not TYPE_CHECKING:  # the type checker would take it for every name
         return getattr(import_module(_LATER[name]), name)
 
 
+@collection_paused()
 def recommend(
     case: Case | Mapping[str, Any],
     *,
     catalog: Catalog | None = None,
-    on_sentence: Callable[[str], object] = lambda _: None,
+    on_sentence: Callable[[str], object] | None = None,
     beside: bool = True,
     brief: bool = False,
 ) -> Recommendation:

@@ -58,8 +58,12 @@ class Columns:
         names: tuple[str, ...] = cls.__match_args__
         columns = [[getattr(one, name) for one in parts] for name in names]
         if sizes is not None:
-            columns = [[*map(np.broadcast_to, column, sizes)] for column in columns]
+            columns = [[*map(_repeated, column, sizes)] for column in columns]
         return cls(*map(np.concatenate, columns))
+
+
+def _repeated(column: Floats, size: int) -> Floats:
+    return column if len(column) == size else np.broadcast_to(column, size)
 
 
 @record
@@ -310,7 +314,7 @@ class HardwareArrays(Columns):
         cls, systems: Sequence[tuple[Accelerator, Node, KernelEfficiency, str]]
     ) -> HardwareArrays:
         """Return systems one after the other, each with the format of its matmuls."""
-        return cls(*np.stack([_rates(*system) for system in systems], axis=1))
+        return cls(*np.array([_rates(*system) for system in systems]).T.copy())
 
     def in_16_bits(self) -> HardwareArrays:
         """Return the same systems for matmuls in their 16-bit format."""

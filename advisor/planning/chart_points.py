@@ -16,10 +16,14 @@ CHART_CANDIDATES = 240
 
 
 def chart_points(
-    options: Sequence[Option], systems: Sequence[System], spreads: TimeSpreads, *, serving: bool
+    options: Sequence[Option],
+    axes: RankColumns,
+    systems: Sequence[System],
+    spreads: TimeSpreads,
+    *,
+    serving: bool,
 ) -> tuple[Candidate, ...]:
-    """Return the frontier and the best of each system, fastest first."""
-    axes = RankColumns.of(options)
+    """Return the frontier and the best of each system, fastest first; ``axes``: of the options."""
     best = [options[place] for place in axes.frontier()]
     keep = dict.fromkeys((*best, *(options[place] for place in axes.best_of_systems())))
     on_frontier = set(best)
@@ -89,14 +93,17 @@ def _span(option: Option, system: System, spreads: TimeSpreads, *, serving: bool
         precision=option.precision,
         count=option.count,
         software=option.run.software if option.run else "",
-        hosted=bool(option.layout.host_options),
+        hosted=option.layouts.on_host(option.row),
     )
-    time = spread.scaled(option.time)
     if serving:
-        return time.widened([option.time_high]).scaled(1 / MILLISECOND)
+        low, time, high = (end * option.time for end in (spread.low, spread.expected, spread.high))
+        ends = min(low, option.time_high), time, max(high, option.time_high)
+        low, time, high = (end * (1 / MILLISECOND) for end in ends)
+        return Range(low=low, expected=time, high=high, evidence=spread.evidence)
+    time_range = spread.scaled(option.time)
     if option.interrupted is None:
-        return time
-    return time.scaled(1 / option.interrupted.expected).times(option.interrupted)
+        return time_range
+    return time_range.scaled(1 / option.interrupted.expected).times(option.interrupted)
 
 
 def _rent(usd: Sequence[float], hours: Range, *, serving: bool) -> Range:

@@ -32,7 +32,7 @@ MENDED: Final = frozenset({"deadline", "budget", "latency", "not_offered"})
 def recommend(
     asked: PricedCase,
     *,
-    on_sentence: Callable[[str], object] = lambda _: None,
+    on_sentence: Callable[[str], object] | None = None,
     beside: bool = True,
     brief: bool = False,
 ) -> Recommendation:
@@ -49,24 +49,24 @@ def recommend(
 
         plain = asked.of(case.changed(workload=case.workload.changed(disaggregated=None)))
         found = in_pools(asked, recommend(plain, beside=beside, brief=brief))
-        on_sentence(found.answer)
+        if on_sentence:
+            on_sentence(found.answer)
         return found.changed(case=case)
     if own := as_your_own(asked):
         before = unrented([catalog.accelerator(key) for key in case.limits.accelerators])
-        found = recommend(
-            own, on_sentence=lambda text: on_sentence(before + text), beside=beside, brief=brief
-        )
+        told = on_sentence and (lambda text: on_sentence(before + text))
+        found = recommend(own, on_sentence=told, beside=beside, brief=brief)
         return found.changed(case=case, answer=before + found.answer)
     searched = Searched.of(asked)
     best = best_option(searched.feasible, case.objective)
-    if best is not None:
+    if best is not None and on_sentence:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
     rankings = searched.rankings(brief=brief, beside=beside)
     bought = devices_to_buy(asked.of(searched.case))
     lost = best is None or not brief
     rejections = searched.rejections(rankings, best, bought) if lost else ()
     answer = _answer(rankings[0].plans, rejections, case.limits, _scaled(searched))
-    if best is None:
+    if best is None and on_sentence:
         on_sentence(answer)
     candidates = searched.candidates()
     return Recommendation(

@@ -28,7 +28,7 @@ from advisor.planning.results import Candidate, Plan, Ranking, Rejection
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import Option, within_limits
-from advisor.planning.search.ranking import best_option, best_per_accelerator
+from advisor.planning.search.ranking import RankColumns, best_option, best_per_accelerator
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
@@ -136,6 +136,11 @@ class Searched:
         """Options that meet every limit, on one offer or several."""
         return within_limits(self.result.options, self.case.limits)
 
+    @cached_property
+    def _axes(self) -> RankColumns:
+        """What ranks the options that meet every limit, or all if none does."""
+        return RankColumns.of(self.feasible or self.result.options)
+
     @property
     def able(self) -> int:
         """Number of accelerators with an option that meets every limit."""
@@ -173,7 +178,7 @@ class Searched:
         most = PLANS_BRIEF if brief else PLANS_ASKED
         asked = self.case.objective
         objectives = (asked, *(item for item in Objective if item is not asked))
-        ranked = best_per_accelerator(self.feasible, self.systems)
+        ranked = best_per_accelerator(self.feasible, self._axes, self.systems)
         ordered = {one: ranked[one] for one in objectives}
         first = list(dict.fromkeys(best[0] for best in ordered.values() if best))
         plans = list(dict.fromkeys([*first, *ordered[asked][:most]]))
@@ -216,6 +221,7 @@ class Searched:
         """Return the points of the chart of cost against time."""
         return chart_points(
             self.feasible or self.result.options,
+            self._axes,
             self.systems,
             self.result.spreads,
             serving=isinstance(self.case.workload, Serving),

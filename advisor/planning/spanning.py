@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.resolved_case import ResolvedCase
+from advisor.foundation.dates import current_day
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import TOGETHER, Offer, PriceKind
 from advisor.nouns.workload import Serving
@@ -76,14 +77,14 @@ class _Machines:
     def of(cls, systems: Sequence[System], options: Sequence[Option], kind: PriceKind) -> _Machines:
         """Return the machines of the options of a search."""
         places: dict[tuple[str, ...], Place] = {}
-        first: dict[int, Option] = {}
+        first, today = dict[int, Option](), current_day()
         for option in options:
             first.setdefault(option.system, option)
         for system, option in first.items():
             if (offer := option.offer) is not None:
                 key = offer.accelerator, offer.provider, offer.region, offer.tier, offer.commitment
                 usd = option.usd_per_hour / option.instances
-                machine = usd * upper_factor(offer, kind), usd, offer
+                machine = usd * upper_factor(offer, kind, today), usd, offer
                 places.setdefault(key, {})[system] = machine
         discounted = (place for place in places.values() if _discounts(place))
         return cls(systems, {system: place for place in discounted for system in place})

@@ -1,5 +1,7 @@
 """Ranges of times around their expected values."""
 
+from typing import Final
+
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_interval, image_kernels
 from advisor.estimate.serving.speculation import widening
@@ -8,6 +10,7 @@ from advisor.estimate.training.delivered import delivered_interval
 from advisor.estimate.training.report import time_quantity
 from advisor.estimate.training.run import trains_adapters
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.record import by_identity
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
@@ -19,6 +22,14 @@ from advisor.nouns.workload import Serving, Workload
 
 LATE = -2
 """In place of a count: first tokens that 95 or 99 % of the requests have."""
+MOST_KNOWN: Final = 16_384
+"""Ranges of runs that are kept for the next answers."""
+
+
+@by_identity(8)
+def _of_runs(calibration: Calibration) -> dict[tuple[object, ...], dict[tuple[object, ...], Range]]:
+    """Return what is known of the ranges of runs under some constants, by the kind of the run."""
+    return {}
 
 
 class TimeSpreads:
@@ -40,6 +51,11 @@ class TimeSpreads:
         self._ranges: dict[tuple[float, float, Evidence], Range] = {}
         self._widening = shape_widening(architecture)
         self._writes = architecture.generates
+        if not isinstance(workload, Serving):
+            self._adapters = trains_adapters(workload)
+            self._quantity = time_quantity(architecture, frozen=self._adapters)
+            like = self._adapters, workload.operator, self._widening, architecture.evidence
+            self._known = _of_runs(calibration).setdefault((self._quantity, *like), {})
 
     def of(
         self,
@@ -63,11 +79,14 @@ class TimeSpreads:
         # Cards of a generation share their training runs.
         known = self._evidence(accelerator)
         key = (accelerator.architecture, *known, precision, count, machines, software)
-        if key not in self._known:
-            self._known[key] = self._resolved(
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._resolved(
                 accelerator, precision, count, machines, software=software
             )
-        return self._known[key]
+        return found
 
     def first(
         self, accelerator: Accelerator, *, precision: str, at: str, hosted: bool = False
@@ -147,12 +166,11 @@ class TimeSpreads:
                     measured=measured,
                 )
         else:
-            adapters = trains_adapters(self._workload)
             step = calibration.training_interval(
-                time_quantity(architecture, frozen=adapters),
+                self._quantity,
                 accelerator,
                 software,
-                adapters=adapters,
+                adapters=self._adapters,
                 measured=measured,
                 compute=RECIPES[precision].compute,
                 count=count,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from advisor.calibration.fitting.stack_constants import (
@@ -12,7 +13,7 @@ from advisor.calibration.fitting.stack_constants import (
     fit_intervals,
     hold_out_sources,
 )
-from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns, pace
+from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns, pace, slowdowns_at
 from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.reading import Row
 from advisor.catalog.constants import load_calibration
@@ -56,6 +57,15 @@ def test_stacks_of_one_pace_have_the_median_of_the_runs_of_both() -> None:
 
     assert pace("transformer_engine", samples=False) == "compiled"
     assert slowdowns["compiled"] == 1.3
+
+
+def test_slowdowns_of_several_predictions_are_those_of_each_alone() -> None:
+    runs = [run(1.0, "x"), run(2.25, "x"), run(1.2, "y"), run(1.3, "z", stack="liger")]
+    other = [0.9 * each.ratio for each in runs]
+    table = np.array([[each.ratio for each in runs], other])
+    moved = [replace(each, ratio=ratio) for each, ratio in zip(runs, other, strict=True)]
+
+    assert slowdowns_at(runs, table) == [fit_slowdowns(runs), fit_slowdowns(moved)]
 
 
 def test_a_stack_with_runs_has_their_median_whatever_other_stacks_took() -> None:

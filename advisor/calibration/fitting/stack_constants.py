@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from advisor.calibration.fitting.kernel_tables import kernel_fits
 from advisor.calibration.fitting.robust import POOL_GROUPS, pulled_to_pool, range_of_groups
-from advisor.calibration.fitting.stack_runs import TAILS, WORKS, TimedRun, fit_slowdowns, tails
+from advisor.calibration.fitting.stack_runs import (
+    TAILS,
+    WORKS,
+    TimedRun,
+    fit_slowdowns,
+    slowdowns_at,
+    tails,
+)
 from advisor.calibration.scoring.report import group_quantile
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL
@@ -137,10 +144,8 @@ class RunTimes:
         kinds = [run.kind for run in chosen]
         best: tuple[float, Overheads, dict[str, float]] | None = None
         points, table = _points(names, start), self._table(names, start)[:, indices]
-        for point, ratios in zip(points, table, strict=True):
-            slowdowns = known or fit_slowdowns(
-                [replace(run, ratio=ratio) for run, ratio in zip(chosen, ratios, strict=True)]
-            )
+        fitted = slowdowns_at(chosen, table) if known is None else [known] * len(points)
+        for point, ratios, slowdowns in zip(points, table, fitted, strict=True):
             loss = _loss(ratios / [slowdowns[kind] for kind in kinds], members)
             if best is None or loss < best[0]:
                 best = (loss, point, slowdowns)

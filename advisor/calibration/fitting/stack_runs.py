@@ -5,11 +5,11 @@ slowdown that meets the measurement.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log
-from statistics import fmean, median
 from typing import Final, Self
+
+import numpy as np
 
 from advisor.architecture.table.model import Unit
 from advisor.calibration.fitting.robust import rounded
@@ -21,7 +21,7 @@ from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import guesses_settings, settled_run, timed_run
 from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for
-from advisor.estimate.candidates import Candidates
+from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.training.delivered import WHOLE_RUN
 from advisor.estimate.training.report import GUESSED_TIME, TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
@@ -200,40 +200,51 @@ def tails(values: Sequence[float], groups: Sequence[str]) -> tuple[float, float]
     return low, high
 
 
-def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
-    """Geometric mean of the ratios of each group."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        groups[run.group].append(log(run.ratio))
-    return [exp(fmean(logs)) for logs in groups.values()]
-
-
 def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str, float]:
-    """Median over groups of measured over predicted time, by `pace`.
-
-    At least 1; a stack without runs takes the median over all. Images without runs, and adapters
-    that few groups show, take that of their stack.
-    """
-    overall = median(group_ratios(runs))
-    kinds: dict[str, list[TimedRun]] = defaultdict(list)
-    for run in runs:
-        kinds[run.kind].append(run)
-    found: dict[str, float] = {}
-    for stack in known_stacks():
-        whole, few = pace(stack, samples=False), pace(stack, samples=False, adapters=True)
-        if few != whole and len(group_ratios(kinds[few])) < LEAST_GROUPS:
-            kinds[whole] += kinds.pop(few)
-        for name in (whole, pace(stack, samples=True), few):
-            own = group_ratios(kinds[name])
-            other = found.get(whole, overall)
-            found[name] = rounded(max(1.0, median(own) if own else other), 4)
+    """Return the slowdowns of :func:`slowdowns_at` for the ratios that the runs have."""
+    [found] = slowdowns_at(runs, np.array([[run.ratio for run in runs]]))
     return found
 
 
-def own_groups(runs: Iterable[TimedRun], stack: str) -> list[float]:
-    """Ratios of the groups that determine a stack's slowdown."""
+def slowdowns_at(runs: Sequence[TimedRun], ratios: Floats) -> list[dict[str, float]]:
+    """Median over groups of measured over predicted time, by `pace`, for each row of ratios.
+
+    At least 1; a stack without runs takes the median over all. Images without runs, and adapters
+    that few groups show, take that of their stack.
+
+    ``ratios``: of each run in place of its own; the geometric mean of a group's counts.
+    """
+    logs = np.log(ratios)
+
+    def medians(groups: Mapping[str, Sequence[int]]) -> Floats:
+        means = [logs[:, places].mean(axis=1) for places in groups.values()]
+        return np.asarray(np.median(np.exp(means), axis=0))
+
+    kinds: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    everything: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        for groups in (everything, kinds[run.kind]):
+            groups.setdefault(run.group, []).append(place)
+    overall = medians(everything)
+    found: dict[str, Floats] = {}
+    for stack in known_stacks():
+        whole, few = pace(stack, samples=False), pace(stack, samples=False, adapters=True)
+        if few != whole and len(kinds[few]) < LEAST_GROUPS:
+            for group, places in kinds.pop(few).items():
+                kinds[whole].setdefault(group, []).extend(places)
+        for name in (whole, pace(stack, samples=True), few):
+            other = found.get(whole, overall)
+            found[name] = np.maximum(1.0, medians(kinds[name]) if kinds[name] else other)
+    return [
+        {name: rounded(float(column[row]), 4) for name, column in found.items()}
+        for row in range(len(ratios))
+    ]
+
+
+def own_groups(runs: Iterable[TimedRun], stack: str) -> int:
+    """Return how many groups determine a stack's slowdown."""
     kind = pace(stack, samples=False)
-    return group_ratios(run for run in runs if run.kind == kind)
+    return len({run.group for run in runs if run.kind == kind})
 
 
 def pace(stack: str, *, samples: bool, adapters: bool = False) -> str:

@@ -307,7 +307,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
                 "adapter_slowdown": slowdowns[pace(stack, samples=False, adapters=True)],
                 "spread": spread(pace(stack, samples=False)),
                 "adapter_spread": spread(pace(stack, samples=False, adapters=True)),
-                "slowdown_groups": len(own_groups(runs, stack)),
+                "slowdown_groups": own_groups(runs, stack),
                 **(overheads if stack_named(stack).overlaps_traffic else {}),
             }
             for stack in fitted_stacks()

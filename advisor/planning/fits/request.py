@@ -23,6 +23,7 @@ from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory_report import on_accelerator
 from advisor.foundation.formatting import count as in_words
 from advisor.foundation.formatting import memory
+from advisor.foundation.garbage import collection_paused
 from advisor.foundation.record import record
 from advisor.foundation.units import GIB, MILLISECOND
 from advisor.nouns.case import Case, ModelSource
@@ -148,6 +149,7 @@ def served_fit(found: Estimate, concurrency: int) -> ServedFit:
     )
 
 
+@collection_paused()
 def fits(
     accelerator: str,
     *,

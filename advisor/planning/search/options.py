@@ -111,13 +111,15 @@ class Option:
         return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
 
 
-def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer, float, float]:
+def cheapest_offer(
+    system: System, kind: PriceKind, today: date | None = None
+) -> tuple[Offer, float, float]:
     """Return the cheapest offer of a rented system, its price and the factor to its upper end.
 
     The upper end decides, so a price "from" or an old one has to win clearly over a firm new one.
     [USD/h]
     """
-    return _cheapest(system.offers, kind, current_day())
+    return _cheapest(system.offers, kind, today or current_day())
 
 
 @by_identity(1024)
@@ -149,12 +151,16 @@ class Price:
 
     @classmethod
     def of(
-        cls, system: System, kind: PriceKind, interruptions: Interruptions | None = None
+        cls,
+        system: System,
+        kind: PriceKind,
+        interruptions: Interruptions | None = None,
+        today: date | None = None,
     ) -> Price:
         """Return the price of a system's cheapest offer."""
         if system.owned:
             return cls(None, 0.0, system.node.accelerators)
-        offer, per_hour, factor = cheapest_offer(system, kind)
+        offer, per_hour, factor = cheapest_offer(system, kind, today)
         return cls(offer, per_hour, system.node.accelerators, interruptions, factor)
 
 

@@ -16,6 +16,7 @@ from advisor.estimate.training.run import (
     software_of,
     trains_adapters,
 )
+from advisor.foundation.dates import current_day
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
@@ -85,7 +86,8 @@ def search(
     text = architecture.unit is Unit.TOKEN and isinstance(workload, Pretraining)
     advising = advising and text and not stated and not hosted
     interruptions = interruptions_of(case, calibration)
-    prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
+    kind, today = case.limits.price_kind, current_day()
+    prices = [Price.of(system, kind, interruptions, today) for system in systems]
     options, alternatives = list[Option](), list[Option]()
     misses, searched = dict[str, Miss](), 0
     runs: dict[tuple[str, str], TrainingRun] = {}

@@ -123,16 +123,22 @@ def best_option(options: Sequence[Option], objective: Objective) -> Option | Non
 
 
 def best_per_accelerator(
-    options: Sequence[Option], systems: Sequence[System]
+    options: Sequence[Option], axes: RankColumns, systems: Sequence[System]
 ) -> dict[Objective, list[Option]]:
-    """Return each accelerator's best option under each objective, best first."""
-    axes, everything = RankColumns.of(options), np.zeros(len(options), dtype=np.intp)
-    cards = np.array([systems[option.system].accelerator.key for option in options])
-    _, appears, card = np.unique(cards, return_index=True, return_inverse=True)
+    """Return each accelerator's best option under each objective, best first.
+
+    ``axes``: of the options.
+    """
+    if not options:
+        return {objective: [] for objective in Objective}
+    everything = np.zeros(len(options), dtype=np.intp)
+    codes: dict[str, int] = {}
+    keys = (systems[option.system].accelerator.key for option in options)
+    card = np.array([codes.setdefault(key, len(codes)) for key in keys])
     found: dict[Objective, list[Option]] = {}
     for objective in Objective:
         first = axes.best(objective, everything)
-        others = axes.best(objective, card)[np.argsort(appears)]
+        others = axes.best(objective, card)
         others = others[card[others] != card[first]]
         ranked = sorted((options[place] for place in others), key=RANKED_BY[objective])
         found[objective] = [*(options[place] for place in first), *ranked]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cached_property
 from math import inf, isinf
 
@@ -14,6 +15,7 @@ from advisor.estimate.tools.duty import duty_of
 from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
+from advisor.foundation.dates import current_day
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -90,6 +92,10 @@ class _Served:
     @cached_property
     def _spreads(self) -> TimeSpreads:
         return TimeSpreads(self.asked.architecture, self.asked.calibration, self.workload)
+
+    @cached_property
+    def _today(self) -> date:
+        return current_day()
 
     @cached_property
     def _duty(self) -> Duty:
@@ -294,37 +300,17 @@ class _Served:
         begin, end = search.ends[at : at + 2]
         if begin == end:
             return []
-        proven, figures = self._spreads.proven(card, name), search.figures
-        columns = (
-            *(search.table[:, 1], figures.tpot, figures.tpot_high, figures.ttft),
-            figures.throughput,
-        )
-        times = zip(*(column[begin:end].tolist() for column in columns), strict=True)
-        judged = zip(*(column[begin:end].tolist() for column in search.judged), strict=True)
+        proven, layouts = self._spreads.proven(card, name), search.layouts
         options = [
-            Option(
-                place,
-                count,
-                name,
-                search.layouts,
-                row,
-                tpot_s,
-                high_s,
-                ttft_s,
-                tokens_per_s,
-                judged=limited,
-                proven=proven,
-            )
-            for row, ((count, tpot_s, high_s, ttft_s, tokens_per_s), limited) in enumerate(
-                zip(times, judged, strict=True), begin
-            )
+            Option(place, count, name, layouts, row, *times, proven=proven)
+            for row, (count, times) in enumerate(search.rows[begin:end], begin)
         ]
         return priced_options(options, {place: self._price(found.item.place)}, self.workload)
 
     def _price(self, place: int) -> Price:
         if place not in self._prices:
             kind = self.asked.case.limits.price_kind
-            self._prices[place] = Price.of(self.systems[place], kind)
+            self._prices[place] = Price.of(self.systems[place], kind, today=self._today)
         return self._prices[place]
 
     def _variant(self, item: Try) -> int:

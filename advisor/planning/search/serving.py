@@ -16,21 +16,20 @@ from advisor.planning.search.simple import Indices, distinct, first_least
 MOST_REPLICAS = 10**6
 """More than a search reaches."""
 
+Row = tuple[int, tuple[float, float, float, float, tuple[float, float]]]
+
 
 @record
 class ServingSearch:
     """Results of the search, and the nearest misses."""
 
-    table: Table
-    """Fitting rows that no other beats, system by system."""
     layouts: LayoutArrays
-    """Their layouts."""
+    """Of fitting rows that no other beats, system by system."""
     ends: list[int]
     """Rows before each system, and all."""
-    figures: Figures
-    """Their estimates."""
-    judged: tuple[Floats, Floats]
-    """Their latencies where the limits judge them. [s]"""
+    rows: list[Row]
+    """Of each: accelerators; time per token, its high end and time to the first token [s], tokens
+    per second, and both latencies where the limits judge them [s]."""
     searched: list[int]
     """Number of configurations of each system."""
     misses: dict[int, Miss]
@@ -57,11 +56,8 @@ def search_serving(
     """
     searched = np.bincount(table[:, 0], minlength=len(work.systems)).tolist()
     if not len(table):
-        none = np.zeros(0)
-        figures = Figures(none, none, none, none, none, none > 0, none, none)
         ends = [0] * (len(searched) + 1)
-        judged = none, none
-        return ServingSearch(table, layouts_of(table), ends, figures, judged, searched, {}, {})
+        return ServingSearch(layouts_of(table), ends, [], searched, {}, {})
     evaluate = evaluator(work)
     figures = evaluate(table)
     enough = work.met(figures)
@@ -88,15 +84,20 @@ def search_serving(
     places = _best_places(table, figures.fits, _merits(work, figures))
     places = places[np.argsort(table[places, 0], kind="stable")]
     return ServingSearch(
-        table=table[places],
         layouts=layouts_of(table[places]),
         ends=np.searchsorted(table[places, 0], range(len(searched) + 1)).tolist(),
-        figures=figures.take(places),
-        judged=work.judged(figures.take(places)),
+        rows=_rows(table[places], figures.take(places), work),
         searched=searched,
         misses=_misses(table, figures),
         carried=_carried(table, figures, work),
     )
+
+
+def _rows(table: Table, figures: Figures, work: ServedWork) -> list[Row]:
+    times = figures.tpot, figures.tpot_high, figures.ttft, figures.throughput
+    judged = zip(*(each.tolist() for each in work.judged(figures)), strict=True)
+    found = zip(*(each.tolist() for each in times), judged, strict=True)
+    return [*zip(table[:, 1].tolist(), found, strict=True)]
 
 
 def _merits(work: ServedWork, figures: Figures) -> list[Floats]:

@@ -132,18 +132,13 @@ def search_training(
         fastest, hours = _fastest(
             run, grid, hardware, bound, system, policy, row, calibration, deadline_hours
         )
+        kept = np.isfinite(hours)
+        fastest, row = fastest[kept], row[fastest[kept]]
+        layout = policy[fastest] * grid.rows + row
+        columns = system[fastest], grid.count[row].astype(np.intp), layout, hours[kept]
         found.extend(
-            Option(
-                system=usable[int(system[index])],
-                count=int(grid.count[row[index]]),
-                precision=run.recipe.name,
-                layouts=grid.layouts,
-                row=int(policy[index] * grid.rows + row[index]),
-                time=time,
-                time_high=time,
-            )
-            for index, time in zip(fastest.tolist(), hours.tolist(), strict=True)
-            if np.isfinite(time)
+            Option(usable[place], count, run.recipe.name, grid.layouts, at, time, time)
+            for place, count, at, time in zip(*map(np.ndarray.tolist, columns), strict=True)
         )
     return result
 
