@@ -187,7 +187,7 @@ def estimate_configuration(
         *((quote.sentence,) if quote else ()),
         *work.assumptions,
     )
-    return Estimate(
+    found = Estimate(
         model=architecture.name,
         workload=describe_workload(workload, work.run, architecture),
         accelerator=placement.accelerator.key,
@@ -211,6 +211,18 @@ def estimate_configuration(
         assumptions=tuple(dict.fromkeys(assumptions)),
         references=tuple(dict.fromkeys(item.reference for item in terms if item.reference)),
     )
+    unused = unused_words(found, case.hardware.count if case.hardware else 0)
+    return found.changed(assumptions=(*unused, *found.assumptions)) if unused else found
+
+
+def unused_words(found: Estimate, stated: int) -> tuple[str, ...]:
+    """Return that some of the stated accelerators do no work, and why; nothing if all do."""
+    rest, copy = stated - found.cards, found.layout.replica_cards
+    if rest <= 0:
+        return ()
+    why = f"one copy of the model takes {copy}" if rest < copy else "the load needs no more copies"
+    stays = "stays" if rest == 1 else "stay"
+    return (f"the work uses {found.cards:,} of the {stated:,}, since {why}: {rest:,} {stays} idle",)
 
 
 def describe_workload(

@@ -178,7 +178,8 @@ class Demand:
             )
             serves = partial(_served, workload, level)
             for place, there in self._by_supply(options, systems).items():
-                alone = [option for option in there if option.count <= self._cards[place]]
+                # Two machines hold a replica together where one is too small.
+                alone = [option for option in there if option.count <= self._cards[place]] or there
                 if alone := _as_asked(own, alone, place, roomy):
                     parts = {id(item): self.searches.part(systems[item.system]) for item in alone}
                     uses = {at: 1 / part.instances for at, part in parts.items() if part}
@@ -186,7 +187,7 @@ class Demand:
                         alone,
                         key=lambda item: (uses.get(id(item), item.count) / serves(item), item.time),
                     )
-                    mode = replica_mode(place, best, level)
+                    mode = replica_mode(place, best, level, self._cards[place])
                     if part := parts[id(best)]:
                         mode = replace(mode, cards=1 / part.instances, detail=part.title)
                     same = carried.get((place, mode.cards, mode.detail), level)

@@ -34,8 +34,8 @@ PLATFORMS: Final = {
 GAUDI: Final = "Gaudi"
 """Intel's Gaudi has software of its own."""
 MACHINES: Final = "machines.yaml"
-MOST_MACHINES: Final = 8
-"""Most machines of one kind that one run uses together."""
+PAIRED_CARDS: Final = 8
+"""Fewest cards in a machine of which two hold one replica of a service. Runs take up to eight."""
 CONSUMER_FLOOR_BYTES: Final = 16.0 * GB
 """Smallest memory of a consumer card that is offered for deep learning: below it, fine-tuning of
 8-billion-parameter models and 14-billion-parameter chat do not fit. Assumed. [bytes]"""
@@ -336,8 +336,9 @@ def machine_system(machine: Machine, *, training: bool) -> System:
     node = machine.node
     cards = machine.row.cards
     counts = {2**power for power in range(5) if 2**power <= cards} | {cards}
-    if training and node.inter_bytes_per_s is not None:
-        counts |= {cards * 2**power for power in range(1, 4) if 2**power <= MOST_MACHINES}
+    doublings = 3 if training else int(cards >= PAIRED_CARDS)
+    if node.inter_bytes_per_s is not None:
+        counts |= {cards * 2**power for power in range(1, doublings + 1)}
     assumptions = (mark(machine), *node.assumptions)
     return System(
         machine.card, node.changed(assumptions=assumptions), (), tuple(sorted(counts)), owned=True
@@ -376,8 +377,8 @@ def machine_reasons(machine: Machine) -> tuple[str, ...]:
 
 
 def beside_classics(machine: Machine) -> list[str]:
-    """Return how the classic budget cards compare with the card of a desktop; empty for others."""
-    if machine.row.kind != "desktop":
+    """Return how the classic budget cards compare with a desktop's consumer card; else nothing."""
+    if machine.row.kind != "desktop" or machine.card.segment is not Segment.CONSUMER:
         return []
     told = []
     for card in classics(load_catalog()):

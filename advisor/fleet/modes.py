@@ -208,13 +208,17 @@ def serverless(
             )
 
 
-def replica_mode(place: int | None, option: Option, serves: float) -> Mode:
-    """Return a replica that serves a load, on machines at a place, else rented."""
+def replica_mode(place: int | None, option: Option, serves: float, per_machine: int = 0) -> Mode:
+    """Return a replica that serves a load, on machines at a place, else rented.
+
+    ``per_machine``: cards of a machine there; 0: a machine holds it.
+    """
     rented = option.offer is not None and place is None
     return Mode(
         supply=place,
         title=_offer_title(option) if rented else "",
         cards=option.count,
+        machines=-(-option.count // per_machine) if per_machine else 1,
         serves=serves,
         usd=option.usd_per_hour if rented else 0.0,
         weights=option.precision,

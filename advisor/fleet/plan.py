@@ -81,9 +81,11 @@ def plan_fleet(
     whole, programs = built.problem, Programs()
     if portfolio.single:
         whole = one_kind_each(whole)
-    mixed = Programs(programs)
+    mixed, means = Programs(programs), portfolio.means
+    if all(item.on_premises for item in portfolio.workloads):  # renting is no other way to do it
+        means = means.changed(rent=False)
     with ThreadPoolExecutor(1) as pool:
-        other = partial(other_ways, whole, portfolio.means, programs, mixed)
+        other = partial(other_ways, whole, means, programs, mixed)
         beyond = pool.submit(other) if alternatives else None
         chosen = choose(whole, portfolio.means, programs)
         ways = beyond.result() if beyond else ()

@@ -109,11 +109,11 @@ def on_platforms(problem: Problem, allowed: Collection[str]) -> Problem:
     )
 
 
-def one_kind_each(problem: Problem) -> Problem:
+def one_kind_each(problem: Problem, also: Collection[str] = ()) -> Problem:
     """Return a problem that buys machines of one kind on each platform.
 
     The kind that does the work of the busiest period for the least. Where a limit allows none to,
-    all stay.
+    all stay. ``also``: keys of machines that stay too.
     """
     amounts = [[max(each) for each in job.load] or job.runs for job in problem.jobs]
     busiest = max(range(len(problem.months)), key=lambda at: sum(job[at] for job in amounts))
@@ -126,7 +126,7 @@ def one_kind_each(problem: Problem) -> Problem:
         jobs=tuple(replace(job, runs=job.runs[then], load=job.load[then]) for job in problem.jobs),
         supplies=tuple(replace(item, owned=(), first_period=0) for item in problem.supplies),
     )
-    kept = set[int]()
+    kept = {at for at, item in enumerate(problem.supplies) if item.key in also}
     for name in _platforms(problem):
         there = {at for at, item in enumerate(problem.supplies) if item.platform in ("", name)}
         alone = on_platforms(most, (name,)).only("list", _buys, lambda _: False)

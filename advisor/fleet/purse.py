@@ -38,6 +38,7 @@ from advisor.owning.results import BudgetAnswer, Purchase
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.software import search_and_host
+from advisor.planning.serving_defaults import Pace, latency_words, usual_limits
 
 DESKS: Final = 12
 """Most computers without a rack that somebody looks after beside other work. Assumed."""
@@ -88,14 +89,24 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
 
     The best mix of machines by the low end of their throughput; used ones only where no new one
     that runs CUDA is within the budget. Machines work side by side: each trains runs of its own, or
-    serves the workload's load. Raises InputError if no budget is given.
+    serves the workload's load, at the usual speed unless it states its own or nothing within the
+    budget does. Raises InputError if no budget is given.
     """
     case, owning, calibration = asked.case, asked.case.owning, asked.calibration
     budget = owning.budget_usd
     if budget is None:
         raise refusal("no_budget")
-    units = _units(asked, economy)
     room = _Room(budget, owning.power_limit_w or inf, float(owning.slots or inf), float(DESKS))
+    usual = usual_limits(case, asked.architecture)
+    ladder = (usual, usual_limits(case, asked.architecture, Pace.READER), case.limits)
+    units, slower = _units(asked.of(case.changed(limits=usual)), economy), ""
+    for limits in dict.fromkeys(ladder[1:]) if not any(map(room.most, units)) else ():
+        others = _units(asked.of(case.changed(limits=limits)), economy)
+        if any(map(room.most, others)):
+            units = others
+            words, flags = latency_words(usual, limits, writes=asked.architecture.generates)
+            slower = f" Nothing that this buys answers {words} ({flags}): this is slower."
+            break
     new = [unit for unit in units if not unit.machine.row.used]
     if any(map(room.most, _of_first(new))):
         units = new
@@ -124,7 +135,7 @@ def buy_within(asked: PricedCase, economy: Economy) -> BudgetAnswer:
         sentence += "".join(f" {item}" for item in beside_classics(least.machine))
         sentence += card_alone([unit.machine for unit in _of_first(units)], budget)
     return BudgetAnswer(
-        sentence=sentence + MORE_THAN_ASKED * (serving and bool(best)),
+        sentence=sentence + slower + MORE_THAN_ASKED * (serving and bool(best)),
         best_is_proven=proven,
         budget_usd=budget,
         power_limit_w=owning.power_limit_w,

@@ -15,7 +15,7 @@ from advisor.errors import InputError
 from advisor.fleet.account import Account
 from advisor.fleet.alternatives import without
 from advisor.fleet.build import FEW, NETWORK, YEAR, Built, build, untold
-from advisor.fleet.platforms import on_platforms
+from advisor.fleet.platforms import on_platforms, one_kind_each
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WORTH_TELLING, Regret, RegretTable
 from advisor.fleet.sizing import Tell
@@ -76,7 +76,12 @@ def regret_table(
     """
     ask = partial(build, length=YEAR, rents=max(RENTS))
     known = (catalog, calibration, economy)
-    problem = on_platforms(ask(portfolio, *known, like=built).problem, platforms)
+
+    def asked(of: Portfolio, like: Built | None = None, kept: Collection[str] = ()) -> Problem:
+        found = ask(of, *known, like=like).problem
+        return on_platforms(one_kind_each(found, kept) if of.single else found, platforms)
+
+    problem = asked(portfolio, built)
     tell(0.0, "Comparing other futures")
     large = len(portfolio.workloads) > FEW
     cost = _least if large else _cost
@@ -85,8 +90,8 @@ def regret_table(
     note, doubled = "", _doubled(portfolio)
     try:
         if doubled != portfolio:
-            larger = ask(doubled, *known).problem
-            futures["models twice as large"] = on_platforms(larger, platforms)
+            sold = [one.key for one in problem.supplies if one.way is Way.BUY and not one.barred]
+            futures["models twice as large"] = asked(doubled, kept=sold)
     except InputError as error:
         note = f" With models twice as large, {error.what}."
     if large:

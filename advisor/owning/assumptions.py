@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.economy import CARBON_SOURCES, TARIFF_SOURCES, Default, Economy, Place
-from advisor.catalog.nodes import groups_of, host_default, owned_node
+from advisor.catalog.nodes import groups_of, host_default, owned_node, sold_together
 from advisor.equations.owning import residual_share
 from advisor.equations.pricing import instances_needed
 from advisor.errors import refusal
@@ -47,23 +47,29 @@ class Size:
         return hours * (1 - self.idle / self.accelerators)
 
 
-def size_of(accelerator: Accelerator, count: int, groups: int = 1, spares: int = 0) -> Size:
+def size_of(
+    accelerator: Accelerator, count: int, groups: int = 1, spares: int = 0, stated: int = 0
+) -> Size:
     """Return machines and power of groups of accelerators; small groups share a machine.
 
-    ``spares``: groups of these that wait. Raises InputError if the catalog has no board power.
+    ``spares``: groups of these that wait. ``stated``: accelerators to buy, if these are more than
+    the groups take. Modules are bought by the baseboard or rack. What no group takes stays idle.
+    Raises InputError if the catalog has no board power.
     """
     if accelerator.board_power_w is None:
         reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
         raise refusal("power_unknown", accelerator=accelerator, reason=reason)
     per_machine = owned_node(accelerator, count).accelerators
     alone = int(instances_needed(accelerators=count, per_instance=per_machine))
+    pack, working = sold_together(accelerator), count * groups
+    bought = -(-max(working, stated) // pack) * pack
     return Size(
-        accelerators=count * groups,
-        machines=alone * -(-groups // max(1, per_machine // count)),
+        accelerators=bought,
+        machines=max(alone * -(-groups // max(1, per_machine // count)), -(-bought // per_machine)),
         per_machine=per_machine,
         board_power_w=accelerator.board_power_w,
         joined=alone > 1,
-        idle=spares * count,
+        idle=bought - working + spares * count,
     )
 
 

@@ -76,6 +76,8 @@ class Market:
     accelerator: Accelerator
     estimate: Estimate
     work: Work
+    bought: int
+    """Accelerators that are bought."""
 
     @property
     def monthly_usd(self) -> float:
@@ -114,7 +116,11 @@ class Market:
             if plan.term_months <= self.asked.case.owning.months
         ]
         for group in (firm, self._ways(PriceKind.SPOT), committed):
-            alike = [way for way in first if group and way.kind is group[0].kind and not way.cards]
+            alike = [
+                way
+                for way in first
+                if group and way.kind is group[0].kind and way.cards in ("", group[0].cards)
+            ]
             seen = {way.offer.provider for way in alike if way.offer}
             others = [way for way in _cheapest_by_provider(group) if _provider(way) not in seen]
             yield from others[: SHOWN[group[0].kind] - len(alike) if group else 0]
@@ -144,7 +150,13 @@ class Market:
         )
         options = spanning(asked, systems, options, fewer=False)
         return [
-            self._tenancy(kind, option.offer, option.usd_per_hour, option.instances)
+            self._tenancy(
+                kind,
+                option.offer,
+                option.usd_per_hour,
+                option.instances,
+                cards=self._cards(self.accelerator, number, option.offer, option.instances),
+            )
             for option in sorted(options, key=lambda option: option.cost_high_usd)
             if option.offer is not None
         ]
@@ -201,17 +213,20 @@ class Market:
             longer = 1.0 if plan.hours is None else plan.hours / stopped / hours.expected
         spares = getattr(self.asked.case.workload, "spare_replicas", 0)
         number = runs * (place.count + spares * place.layout.replica_cards)
-        same = place.accelerator.key == self.accelerator.key
-        same = same and place.count == self.estimate.count * (1 if hours else self.work.groups)
         return self._tenancy(
             self.asked.case.limits.price_kind,
             place.offer,
             runs * place.usd_per_hour,
             runs * place.instances,
             longer=longer,
-            cards="" if same else f"{number}x {place.accelerator.name}",
+            cards=self._cards(place.accelerator, number, place.offer, runs * place.instances),
             served=plan.served,
         )
+
+    def _cards(self, card: Accelerator, number: int, offer: Offer, instances: int) -> str:
+        """Return what is rented in words; empty if it is as many cards as are bought."""
+        alike = self.bought in (number, instances * offer.accelerators)
+        return "" if alike and card.key == self.accelerator.key else f"{number}x {card.name}"
 
     def _hosted(self, served: Work | None) -> list[Tenancy]:
         """Return hosted models, paid by the token: those of an hour of the plan to rent."""

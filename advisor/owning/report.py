@@ -33,7 +33,8 @@ from advisor.owning.sentences import (
     assumptions,
     billed_part,
     in_host,
-    sold_apart,
+    machines_words,
+    unused,
     upkeep_words,
 )
 from advisor.planning.explain.missed import missed_limits
@@ -195,7 +196,9 @@ def rent_or_buy(
     accelerator = asked.catalog.accelerator(estimate.accelerator)
     alone = estimate.layout.replica_cards if estimate.serving else estimate.cards
     spares = getattr(case.workload, "spare_replicas", 0)
-    size = choice.size or size_of(accelerator, alone, groups * estimate.cards // alone, spares)
+    stated = case.hardware.count if case.hardware and choice.size is None else 0
+    together = groups * estimate.cards // alone
+    size = choice.size or size_of(accelerator, alone, together, spares, stated)
     host_bytes = estimate.memory.host_bytes.high * size.cards_in_one
     bought = Bought(case, accelerator, size, economy, host_bytes)
     inputs = bought.inputs(owning.months)
@@ -203,7 +206,7 @@ def rent_or_buy(
     hours = hours_in_use(case)
     if choice.bought and choice.bought.runs_per_month and work.run_hours:
         hours = choice.bought.runs_per_month * work.run_hours.expected / groups
-    market = Market(asked, economy, accelerator, estimate, work)
+    market = Market(asked, economy, accelerator, estimate, work, size.accelerators)
     ways = [
         Comparison(spread, bought, way, hours, owning.months)
         for way in market.tenancies(choice.rented)
@@ -222,7 +225,8 @@ def rent_or_buy(
                 answer(estimate, compared, rents, main, size.accelerators),
                 *billed_part(choice.bought, budget),
                 *upkeep_words(own.lines),
-                *sold_apart(accelerator, size.accelerators),
+                *machines_words(size, stated),
+                *unused(accelerator, size.accelerators, estimate, stated),
                 *in_host(estimate, inputs),
                 *missed_limits(estimate, case.limits),
             )

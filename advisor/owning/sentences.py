@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from advisor.catalog.nodes import sold_together
+from advisor.estimate.configuration import unused_words
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import (
@@ -22,7 +23,7 @@ from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, plain, round_signi
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
-from advisor.owning.assumptions import OFF
+from advisor.owning.assumptions import OFF, Size
 from advisor.owning.compare import Comparison
 from advisor.owning.results import (
     Assumption,
@@ -221,12 +222,23 @@ def _hardware_notes(
         yield f"{hours:,.0f} hours in use each month"
 
 
-def sold_apart(accelerator: Accelerator, number: int) -> Iterator[str]:
-    """Yield that nobody sells this number of cards, if they come in larger machines."""
-    pack = sold_together(accelerator)
-    if number % pack:
-        share = f"owning {whole(number)} is priced as a share of one"
-        yield f"{accelerator.name} is sold in machines of {pack}: {share}."
+def machines_words(size: Size, stated: int) -> Iterator[str]:
+    """Yield the machines of the bill, if several cards were stated."""
+    if 1 < stated <= size.accelerators:
+        most, machines = size.cards_in_one, f"one machine that holds all {whole(size.accelerators)}"
+        if size.machines > 1:
+            machines = f"{whole(size.machines)} machines with {'up to ' * (most > 1)}{most} in each"
+        yield f"They stand in {machines}."
+
+
+def unused(accelerator: Accelerator, bought: int, estimate: Estimate, stated: int) -> Iterator[str]:
+    """Yield why more cards are on the bill than stated, or than the work uses."""
+    if 0 < stated < bought:
+        uses = f"the bill is of {whole(bought)}, and the work uses {whole(estimate.cards)} of them"
+        yield f"{accelerator.name} is sold in machines of {sold_together(accelerator)}: {uses}."
+        return
+    for words in unused_words(estimate, stated):
+        yield f"{words[0].upper()}{words[1:]}."
 
 
 def break_even_text(rent: RentCost) -> str:

@@ -379,8 +379,15 @@ def test_the_host_link_is_that_of_the_maker(card: str, link: tuple[int, int]) ->
         ("apple-m2", 599 + 400),
         ("apple-m2-pro", 1299 + 300 + 400),
         ("apple-m3", None),
-        # Hugging Face's page of the card.
-        ("arc-pro-b70", 949),
+        # GPUPrix, lowest new price in the USA on 2026-09-05; 949 at its launch.
+        ("arc-pro-b70", 1300),
+        # NVIDIA's US marketplace: 16,000 since August 2026 (Tom's Hardware), 6,950 on 2 October.
+        ("rtx-pro-6000-blackwell", 16_000),
+        ("dgx-spark-gb10", 6950),
+        # NVIDIA's prices of Jetson kits since July 2026 (CNX Software).
+        ("jetson-orin-nano-super", 399),
+        ("jetson-agx-orin-64gb", 3499),
+        ("jetson-thor-t5000", 5499),
     ],
 )
 def test_the_price_is_that_of_the_memory_in_the_catalog(card: str, usd: int | None) -> None:

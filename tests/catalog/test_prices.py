@@ -85,8 +85,8 @@ def test_a_firm_price_within_the_range_of_a_lowest_one_wins() -> None:
     ("key", "words", "launch"),
     [
         ("rtx-4080", "launch price of 2022", True),
-        ("rtx-5090", "shop price of 2026-02", False),
-        ("rtx-pro-6000-blackwell", "list price of 2026-04", False),
+        ("rtx-5090", "shop price of 2026-10-10", False),
+        ("rtx-pro-6000-blackwell", "list price of 2026-08-12", False),
         ("h100-sxm", "estimate of 2026-06", False),
     ],
 )

@@ -48,10 +48,10 @@ def test_a_price_is_that_of_cards_and_the_rest(catalog: Catalog) -> None:
 
 
 def test_a_used_card_has_its_own_price_and_says_so(catalog: Catalog) -> None:
-    """850 to 1,050 USD in June 2026, and 1,235 USD for the computer with 675 W at 0.35 USD."""
+    """1,275 USD, median of 52 sales in autumn 2026; the computer is 1,235, 525 W at 0.35 USD."""
     machine = machine_named("desktop-1-used/rtx-3090", catalog, load_economy())
 
-    assert machine.usd == pytest.approx(950 + 1235 + 0.35 * 525)
+    assert machine.usd == pytest.approx(1275 + 1235 + 0.35 * 525)
     assert any("warranty" in reason for reason in machine_reasons(machine))
 
 

@@ -399,6 +399,19 @@ def test_a_run_on_several_machines_needs_all_of_them_at_once() -> None:
     assert dict(found.bought()) == {Buy(0, 0): 2}
 
 
+def test_a_plan_without_whole_machines_is_proven() -> None:
+    """Ten runs a month at the cheaper of two rents; HiGHS gives no bound of a program of fractions.
+
+    An answer once said that another plan may cost up to 100 % less.
+    """
+    ways = (Mode(None, "dear", hours=1.0, usd=3.0), Mode(None, "cheap", hours=2.0, usd=2.0))
+    problem = Problem(jobs=(Job("runs", ways, runs=(10.0,)),), supplies=(), months=(12,))
+    found = solve(problem)
+
+    assert Account(problem, found).total_usd == pytest.approx(10 * 12 * 2.0)
+    assert found.gap == pytest.approx(0, abs=1e-9)
+
+
 def test_what_matters_least_is_left_out_first() -> None:
     supply = Supply("m", "m", Way.BUY, cards=1, capital_usd=1000.0)
     jobs = tuple(

@@ -169,7 +169,10 @@ def test_a_mix_that_takes_too_many_steps_says_so(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("budget", [250_000, 2_000])
 def test_a_budget_far_beyond_the_load_says_what_the_load_needs(budget: int) -> None:
-    """Twelve users of 8B need one card: 12 x 50 tokens/s are a fraction of what one decodes."""
+    """Twelve users of 8B need one card: 12 x 50 tokens/s are a fraction of what one decodes.
+
+    In 16 bits, 16 GB of weights take a card of 24 GB: 3,200 USD and 1,308.50 for the rest.
+    """
     found = advisor.own(
         {
             "model": {"preset": "llama-3.1-8b"},
@@ -181,4 +184,4 @@ def test_a_budget_far_beyond_the_load_says_what_the_load_needs(budget: int) -> N
     assert "the answer above names what the load needs" in found.budget.sentence
     told = re.search(r"The machines: 1 x .* for \$([\d,]+),", found.answer)
     assert told is not None
-    assert float(told[1].replace(",", "")) < min(budget, 3_000)
+    assert float(told[1].replace(",", "")) < min(budget, 5_000)

@@ -95,7 +95,7 @@ def test_a_lab_hears_why_its_budget_is_left_and_what_more_would_buy() -> None:
 
 def test_the_first_sentence_says_what_is_paid_before_machines_are_sold() -> None:
     """A machine lasts five years, in a straight line: after three it is worth two fifths."""
-    asked = quick_portfolio("home", budget_usd=3000)
+    asked = quick_portfolio("home", budget_usd=4000)
     asked = asked.changed(owning=asked.owning.changed(months=36, discount_rate=0.0))
     plan = plan_fleet(asked, alternatives=False)
 
@@ -116,7 +116,7 @@ def test_the_first_sentence_names_the_work_that_rents() -> None:
 
 
 def test_a_budget_that_does_not_carry_twice_the_work_says_so_once() -> None:
-    """The service takes two cards of 96 GB at 8,500 USD, and four times the chats more of them."""
+    """The service takes two cards of 96 GB at 16,000 USD, and four times the chats more of them."""
     asked = quick_portfolio("lab", budget_usd=30_000, people=4, serve="qwen3-32b")
     plan = plan_fleet(asked)
     more = [item for item in plan.alternatives if item.name.startswith("times")]
@@ -144,15 +144,15 @@ def test_a_lab_with_much_money_left_sees_what_more_of_it_carries() -> None:
 
 
 def test_a_machine_at_home_carries_as_many_chats_as_the_search_finds_for_it() -> None:
-    """The plan sizes one chat; two cards of 540 USD answer eight within ten tokens a second.
+    """The plan sizes one chat; two cards of 805 USD answer eight within ten tokens a second.
 
     They stand in a computer for two at 1,880 USD with a supply for 1.5 times 360 W.
     """
-    plan = plan_fleet(quick_portfolio("home", budget_usd=3500))
+    plan = plan_fleet(quick_portfolio("home", budget_usd=4000))
     more = {item.name: item.purchase_usd for item in plan.alternatives}
 
     assert more["times 2"] == sum(item.usd for item in plan.purchases)
-    assert more["times 8"] == pytest.approx(2 * 540 + 1880 + 0.35 * 540)
+    assert more["times 8"] == pytest.approx(2 * 805 + 1880 + 0.35 * 540)
     alone = recommend(
         {
             "model": {"preset": "qwen3-32b"},

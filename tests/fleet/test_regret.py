@@ -7,6 +7,9 @@ import pytest
 from advisor import plan_fleet
 from advisor.fleet import regret
 from advisor.fleet.results import RegretTable
+from advisor.fleet.solving.columns import Solution
+from advisor.fleet.solving.problem import Problem, Way
+from advisor.fleet.solving.solver import solve
 from tests.cases import serve
 
 PORTFOLIO: dict[str, Any] = {
@@ -95,3 +98,25 @@ def test_dear_rents_never_favour_renting(table: RegretTable) -> None:
     assert low is not None
     assert high is not None
     assert low <= high
+
+
+def test_one_question_keeps_to_one_kind_of_machine_in_every_future(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The futures once bought what the plan itself may not: two kinds of machine side by side."""
+    case = serve("llama-3.1-70b", concurrency=40, limits={"max_tpot_ms": 50})
+    workload = {"name": "chat", "case": case, "growth_per_year": 1.0, "on_premises": True}
+    seen: list[Problem] = []
+
+    def watched(problem: Problem, **given: Any) -> Solution:
+        seen.append(problem)
+        return solve(problem, **given)
+
+    monkeypatch.setattr(regret, "solve", watched)
+    plan = plan_fleet({"single": True, "workloads": [workload]}, alternatives=False, regret=True)
+    assert plan.regret is not None
+    assert {row.plan for row in plan.regret.rows} >= {"the cheapest plan"}
+    for problem in seen:
+        sold = [one for one in problem.supplies if one.way is Way.BUY and not one.barred]
+        kinds = {one.key.split(" ")[0] for one in sold}  # with and without network, and the next
+        assert len(kinds) <= 2  # that of today's models, and in one future that of larger ones

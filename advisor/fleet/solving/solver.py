@@ -239,18 +239,20 @@ def _best(program: Program, lower: Floats, upper: Floats, *, gap: float) -> _Fou
     used = np.diff(matrix.indptr) > 0
     if np.any(row_lower[~used] > 0):
         return _Found(None, math.inf, -math.inf, timed_out=False)
+    whole = np.array(program.integral, dtype=int)[open_]
     found = milp(
         c=np.array(program.cost)[open_] / THOUSAND,
         constraints=LinearConstraint(matrix[used], row_lower[used], row_upper[used]),
         bounds=Bounds(lower[open_], upper[open_]),
-        integrality=np.array(program.integral, dtype=int)[open_],
+        integrality=whole,
         options={
             "node_limit": max(LEAST_NODES, NODES_TIMES_COLUMNS // len(program.columns)),
             "time_limit": PATIENCE_S,
             "mip_rel_gap": gap,
         },
     )
-    bound = getattr(found, "mip_dual_bound", None)
+    # Of a program without whole numbers, HiGHS gives no bound: its optimum is one.
+    bound = getattr(found, "mip_dual_bound", None) if whole.any() else found.fun
     values = None
     if found.x is not None:
         values = np.zeros(len(upper))
