@@ -39,6 +39,7 @@ class Format(StrEnum):
     FASTER_WHISPER = "faster-whisper", "Launch with faster-whisper (shell)", "serve.sh"
     WHISPER_CPP = "whisper-cpp", "Launch with whisper.cpp (shell)", "serve.sh"
     DIFFUSERS = "diffusers", "Launch with Diffusers (shell)", "serve.sh"
+    PYTORCH = "pytorch", "Launch with PyTorch (shell)", "serve.sh"
     ONNXRUNTIME = "onnxruntime", "Launch with ONNX Runtime (shell)", "serve.sh"
     OPENVINO = "openvino", "Launch with OpenVINO (shell)", "serve.sh"
     TRITON = "triton", "Launch with Triton (shell)", "serve.sh"

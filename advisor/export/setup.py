@@ -215,7 +215,9 @@ class Setup:
                 f"Written for {self.program.release(self.accelerator)}; its options were read on "
                 f"{self.program.date}."
             )
+            build = self.program.build_for(self.accelerator)
             lines += self._longest()
+            lines += self._old_card() if build and "torch" in build.install else []
             for note in limit_notes(self.accelerator, estimate.memory):
                 lines.append(f"{note[0].upper()}{note[1:]}.")
         if self.tool is not None:
@@ -275,6 +277,11 @@ class Setup:
         """What pip installs first, where plain pip brings PyTorch for other vendors' cards."""
         build = torch_build(backends_of(self.accelerator)[0])
         return build.install if build else ()
+
+    @property
+    def torch_first(self) -> tuple[str, ...]:
+        """What pip installs first, where plain pip brings PyTorch without kernels for the card."""
+        return self.cuda.install if self.cuda else self.torch_install
 
     def _old_card(self) -> list[str]:
         """Return a note on the last PyTorch that has kernels for an old card."""

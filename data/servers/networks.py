@@ -1,4 +1,4 @@
-"""Serves a network that reads texts or images, with ONNX Runtime or OpenVINO.
+"""Serves a network that reads texts or images, with PyTorch, ONNX Runtime or OpenVINO.
 
 Texts, one on each line: curl --data-binary @texts HOST:PORT. An image in the same way.
 """
@@ -6,7 +6,6 @@ Texts, one on each line: curl --data-binary @texts HOST:PORT. An image in the sa
 import argparse
 import io
 import json
-from pathlib import Path
 
 import numpy
 from batches import serve
@@ -17,6 +16,7 @@ for name in ("model", "runtime", "device", "reads"):
 for name in ("batch", "port"):
     parser.add_argument(f"--{name}", type=int, required=True)
 parser.add_argument("--length", type=int, help="most tokens of a text")
+parser.add_argument("--dtype", help="format in which PyTorch computes")
 plan = parser.parse_args()
 
 if plan.runtime == "openvino":
@@ -31,6 +31,32 @@ if plan.runtime == "openvino":
         """Return the outputs by name."""
         found = network(inputs)
         return {name: value for key, value in found.items() for name in key.names}
+elif plan.runtime == "pytorch":
+    import torch
+
+    stored = {"dtype": getattr(torch, plan.dtype)}
+    if plan.reads == "texts":
+        from sentence_transformers import SentenceTransformer
+
+        network = SentenceTransformer(plan.model, device=plan.device, model_kwargs=stored)
+    else:
+        import transformers
+
+        kind = "Image" if plan.reads == "images" else "Sequence"
+        loader = getattr(transformers, f"AutoModelFor{kind}Classification")
+        network = loader.from_pretrained(plan.model, **stored).to(plan.device)
+    network.eval()
+    types = dict.fromkeys(("input_ids", "attention_mask", "token_type_ids", "pixel_values"), "")
+
+    def run(inputs):
+        """Return the outputs by name."""
+        given = {name: torch.as_tensor(value).to(plan.device) for name, value in inputs.items()}
+        if "pixel_values" in given:
+            given["pixel_values"] = given["pixel_values"].to(stored["dtype"])
+        with torch.inference_mode():
+            found = network(given) if plan.reads == "texts" else network(**given)
+        names = ("sentence_embedding", "logits")
+        return {name: found[name].float().cpu().numpy() for name in names if name in found}
 else:
     import onnxruntime
 
@@ -56,10 +82,10 @@ def outputs(inputs):
 
 if plan.reads == "images":
     from PIL import Image
-    from transformers import AutoImageProcessor
+    from transformers import AutoConfig, AutoImageProcessor
 
     processor = AutoImageProcessor.from_pretrained(plan.model, use_fast=False)
-    labels = json.loads(Path(plan.model, "config.json").read_text("utf-8")).get("id2label", {})
+    labels = AutoConfig.from_pretrained(plan.model).id2label
 
     def read(body):
         """Return the picture in a file."""
@@ -72,7 +98,7 @@ if plan.reads == "images":
         shares /= shares.sum(axis=1, keepdims=True)
         best = numpy.argsort(-shares, axis=1)[:, :5]
         return [
-            [[labels.get(str(index), int(index)), float(row[index])] for index in order]
+            [[labels.get(int(index), int(index)), float(row[index])] for index in order]
             for row, order in zip(shares, best, strict=True)
         ]
 else:

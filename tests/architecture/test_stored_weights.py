@@ -15,6 +15,7 @@ from advisor.architecture.presets import load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.serving.stored_bytes import bytes_per_parameter
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.published_weights import listed_weights
 from tests.cases import serve
 
 TESTS = Path(__file__).parents[1]
@@ -167,3 +168,56 @@ def test_the_answer_tells_what_the_file_stores() -> None:
     )
     told = "weights in w4a16 as the file stores them (4.63 bits on average)"
     assert any(note.startswith(told) for note in estimate.assumptions)
+
+
+def in_format(name: str, stored: str) -> dict[str, float]:
+    """Bytes of each row of a preset in published weights of a format."""
+    model = load_preset(name)
+    return {
+        row.name.removeprefix("block."): row.layers
+        * row.parameters
+        * bytes_per_parameter(row, WEIGHT_FORMATS[stored], model)
+        for row in model.operators
+    }
+
+
+def test_published_nvfp4_weights_keep_attention_at_16_bits() -> None:
+    """Kimi-K2.5-NVFP4: 11.49 GiB of projections (ai-dynamo/aiconfigurator, from vLLM's log)."""
+    found = in_format("kimi-k2.5", "nvfp4")
+    attention = sum(size for name, size in found.items() if name.startswith("attention."))
+    assert attention / 2**30 == pytest.approx(11.49, rel=0.001)
+    assert found["feed_forward_2.experts.up"] == 60 * 384 * 7168 * 2048 * 0.5625
+
+
+def test_published_nvfp4_weights_of_gemma_take_what_their_page_says() -> None:
+    """31 GiB with the vision tower of 1.1 GB (hub page of gemma-4-31B-it-NVFP4-turbo)."""
+    assert (sum(in_format("gemma-4-31b", "nvfp4").values()) + 1.1e9) / 2**30 == pytest.approx(
+        31, rel=0.025
+    )
+
+
+def test_published_nvfp4_weights_may_quantise_the_last_projection_of_attention() -> None:
+    """DeepSeek-V3.2-NVFP4 leaves out all projections but ``o_proj`` (hf_quant_config.json)."""
+    found, model = in_format("deepseek-v3.2", "nvfp4"), load_preset("deepseek-v3.2")
+    held = {row.name.removeprefix("block."): row.layers * row.parameters for row in model.operators}
+    wide = {name for name, size in found.items() if held[name] and size == 2 * held[name]}
+    assert found["attention.output"] == 0.5625 * held["attention.output"]
+    assert {"attention.query", "attention.key_value", "attention.index_query"} <= wide
+    assert not any(
+        "feed_forward" in name and "router" not in name and "norm" not in name for name in wide
+    )
+
+
+def test_published_nvfp4_weights_of_qwen_have_attention_in_fp8_and_a_narrow_head() -> None:
+    found, model = in_format("qwen3.6-27b", "nvfp4"), load_preset("qwen3.6-27b")
+    held = {row.name.removeprefix("block."): row.layers * row.parameters for row in model.operators}
+    assert found["attention.query"] == held["attention.query"]
+    assert found["mixer.output"] == held["mixer.output"]
+    assert found["mixer.decay"] == 2 * held["mixer.decay"]
+    assert found["head.logits"] == 0.5625 * held["head.logits"]
+
+
+def test_an_export_loads_what_the_estimate_counts() -> None:
+    """Every entry of ``parts`` is the published weights of some model."""
+    listed = listed_weights()
+    assert set(listed.parts) <= {name for row in listed.names.values() for name in row.values()}

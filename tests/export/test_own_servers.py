@@ -3,6 +3,7 @@
 Their libraries need cards or gigabytes, so the tests put small stand-ins in their place.
 """
 
+import contextlib
 import runpy
 import sys
 import threading
@@ -375,3 +376,95 @@ def test_what_no_file_starts_is_refused_with_what_does(
     with pytest.raises(InputError, match="no file starts") as caught:
         advisor.export(serve(model, card, 1, concurrency=1), to)
     assert instead in str(caught.value)
+
+
+@pytest.mark.parametrize("card", ["mi300x", "rx-7900-xtx", "a100-sxm-80gb", "arc-b580"])
+def test_a_file_starts_the_program_that_the_plan_names(card: str) -> None:
+    """PyTorch serves images on every vendor's cards; the plan is eager PyTorch in bf16."""
+    case = serve("resnet-50", card, 1, concurrency=8)
+    used = advisor.estimate(case).software
+    assert used is not None
+    assert used.name == "pytorch"
+    text = advisor.export(case, "pytorch").content
+    assert "instead of" not in text
+    assert "--runtime pytorch" in text.rpartition("python3 serve.py")[2]
+
+
+def test_texts_of_an_amd_card_are_embedded_by_pytorch() -> None:
+    case = serve("bge-large-en-v1.5", "mi300x", 1, concurrency=8)
+    text = advisor.export(case, "compose").content
+    assert "image: rocm/pytorch" in text
+    assert "sentence-transformers==" in text
+    assert "--reads texts" in text
+    assert "--device cuda" in text  # PyTorch's name of AMD cards
+
+
+@pytest.mark.parametrize(("to", "model"), [("pytorch", "bge-m3"), ("diffusers", "sdxl-unet")])
+def test_old_cards_get_the_last_pytorch_with_kernels(to: str, model: str) -> None:
+    """PyTorch 2.15 has no wheels for Volta (dev-discuss.pytorch.org, 2026-09-04)."""
+    text = advisor.export(serve(model, "v100-sxm2-32gb", 1, concurrency=1), to).content
+    assert "torch==2.14.0+cu126" in text
+    assert "torch==2.15" not in text
+    assert "2.14 for CUDA 12.6 is the last with kernels" in text
+
+
+def test_pytorch_serves_images_and_texts(monkeypatch: Any) -> None:
+    """Pixels are cast to the plan's format, and a text is what its own library makes of it."""
+    ran: list[Any] = []
+
+    class Tensor(np.ndarray[Any, Any]):
+        def to(self, where: str) -> Any:
+            ran.append(where)
+            return self
+
+        def float(self) -> Any:
+            return self
+
+        cpu = float
+
+        def numpy(self) -> Any:
+            return np.asarray(self)
+
+    def tensor(value: Any) -> Any:
+        return np.asarray(value, dtype=np.float32).view(Tensor)
+
+    class Network:
+        def to(self, device: str) -> Any:
+            return self
+
+        def eval(self) -> None:
+            ran.append("eval")
+
+        def __call__(self, given: Any = None, **named: Any) -> dict[str, Any]:
+            if given:
+                return {"sentence_embedding": tensor([[1.0, 2.0]])}
+            return {"logits": tensor([[0.0, 9.0, 1.0]])}
+
+    def load(name: str, **how: Any) -> Network:
+        assert name == "org/name"
+        assert how.get("model_kwargs", how)["dtype"] == "bf16"
+        return Network()
+
+    def loader(what: Any) -> Any:
+        return SimpleNamespace(from_pretrained=lambda name, **how: what)
+
+    modules = {
+        "torch": SimpleNamespace(
+            bfloat16="bf16", as_tensor=tensor, inference_mode=contextlib.nullcontext
+        ),
+        "PIL": SimpleNamespace(Image=None),
+        "sentence_transformers": SimpleNamespace(SentenceTransformer=load),
+        "transformers": SimpleNamespace(
+            AutoModelForImageClassification=SimpleNamespace(from_pretrained=load),
+            AutoConfig=loader(SimpleNamespace(id2label={0: "cat", 1: "dog"})),
+            AutoImageProcessor=loader(lambda images, **how: {"pixel_values": np.zeros((1, 3))}),
+            AutoTokenizer=loader(lambda texts, **how: {"input_ids": np.ones((1, 2))}),
+        ),
+    }
+    arguments: dict[str, object] = {"--model": "org/name", "--runtime": "pytorch"}
+    arguments |= {"--dtype": "bfloat16", "--device": "xpu", "--batch": 8, "--port": 1}
+    images = started("networks.py", arguments | {"--reads": "images"}, modules, monkeypatch)
+    assert [label for label, _ in images["answer"]([None])[0]] == ["dog", 2, "cat"]
+    assert ran == ["eval", "xpu", "bf16"]
+    texts = started("networks.py", arguments | {"--reads": "texts"}, modules, monkeypatch)
+    assert texts["answer"](["a"]) == [[1.0, 2.0]]

@@ -997,3 +997,13 @@ def test_a_thor_runs_vllms_own_image() -> None:
     text = advisor.export(serve("qwen3-8b", "jetson-thor-t5000", 1, concurrency=8), "vllm").content
     assert "vllm/vllm-openai:" in text
     assert "JetPack 7" in text
+
+
+@pytest.mark.parametrize("to", ["vllm", "sglang"])
+def test_weights_that_name_an_fp8_cache_do_not_decide_it(to: str) -> None:
+    """kv_cache_scheme of nvidia/Qwen3-30B-A3B-NVFP4 is fp8, which `auto` takes, not the plan's."""
+    case = serve("qwen3-30b-a3b", "rtx-5090", 1, concurrency=4, weight_format="nvfp4")
+    assert advisor.estimate(case).kv_cache_format == "bf16"
+    text = advisor.export(case, to).content
+    assert "NVFP4" in text
+    assert "--kv-cache-dtype bfloat16" in text

@@ -327,3 +327,15 @@ def test_a_dgx_spark_is_asked_for_the_memory_of_its_system() -> None:
     share = re.search(r"--gpu-memory-utilization ([0-9.]+)", advisor.export(case, "vllm").content)
     assert share is not None
     assert float(share[1]) < 0.87
+
+
+def test_radeon_cards_are_checked_over_vulkan() -> None:
+    """llama.cpp's image for them holds kernels of Vulkan, which need no ROCm."""
+    case = serve("llama-3.1-8b", "ryzen-ai-max-395", 1, concurrency=1)
+    used = advisor.estimate(case).software
+    assert used is not None
+    assert used.backend == "vulkan"
+    text = advisor.export(case, "checklist").content
+    assert "vulkaninfo --summary" in text
+    assert "/sys/module/ttm/parameters/pages_limit" in text  # Linux lends half of the memory
+    assert not {"rocminfo", "xpu-smi", "clinfo"} & set(text.split())

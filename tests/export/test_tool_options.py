@@ -118,6 +118,7 @@ def further() -> dict[str, tuple[str, dict[str, Any]]]:
         cases[name] = ("torchrun", {**case, **one})
     cases["BERT anew"] = ("torchrun", pretrain("bert-base", tokens=1e9, hardware=eight))
     cases["BERT"] = ("torchrun", {**tuned("bert-large", "full", tokens=50e6), **one})
+    cases["BGE"] = ("torchrun", {**tuned("bge-m3", "full", tokens=50e6), **one})
     mac = {"hardware": {"accelerator": "apple-m4-max", "count": 1}}
     some = tuned("llama-3.1-8b", "qlora", tokens=1e6, lora_targets=["q", "v", "down"])
     cases["MLX"] = ("mlx-lm", {**some, **mac})
@@ -164,6 +165,7 @@ def program_of(text: str, to: str) -> str:
         "diffusers/examples": "diffusers",
         "maxtext": "maxtext",
         "pretrain.py": "transformers",
+        "train_embeddings.py": "embeddings",
         "simpletuner": "simpletuner",
     }
     return next(name for part, name in names.items() if part in words)
@@ -183,7 +185,7 @@ def used(text: str, to: str) -> Iterator[tuple[str, Any]]:
     if to in ("axolotl", "llama-factory", "torchtune", "accelerate", "mlx-lm"):
         yield from flat(yaml.safe_load(text))
         return
-    if program_of(text, to) in ("unsloth", "transformers"):
+    if program_of(text, to) in ("unsloth", "transformers", "embeddings"):
         for line in text.splitlines():
             if re.match(r" +\w+=[^=]", line):
                 yield line.strip().partition("=")[0], None

@@ -1,5 +1,6 @@
 """Training exports: the head of each file is the estimate of what the file says."""
 
+import ast
 import json
 import math
 import re
@@ -20,7 +21,7 @@ from advisor.export.training.tool import Tool
 from advisor.export.training.tools import NAMED, OWN
 from advisor.foundation.formatting import duration, memory
 from tests.cases import pretrain
-from tests.export.reading import meaning, one, read
+from tests.export.reading import constants, meaning, one, read
 from tests.export.stubs import Stubs
 
 Case = dict[str, Any]
@@ -491,7 +492,7 @@ def test_an_answer_of_other_software_is_not_written() -> None:
 
 
 def test_an_encoder_is_not_trained_as_a_decoder() -> None:
-    """run_mlm.py trains what predicts masked tokens; bge-m3 has no such head."""
+    """run_mlm.py trains what predicts masked tokens."""
     place = {"hardware": {"accelerator": "l4", "count": 1}}
     case = {**tuned("bert-base", "full", tokens=10e6), **place}
     with pytest.raises(InputError, match="text-classification"):
@@ -503,8 +504,6 @@ def test_an_encoder_is_not_trained_as_a_decoder() -> None:
     )
     each = micro * int(one(file.options, "gradient_accumulation_steps")) * 512
     assert 10e6 <= steps * each < 10e6 + each
-    with pytest.raises(InputError, match="sentence-transformers"):
-        advisor.export({**tuned("bge-m3", "full", tokens=10e6), **place}, "torchrun")
 
 
 def test_an_old_card_gets_the_note_on_its_last_releases() -> None:
@@ -1101,3 +1100,46 @@ def test_orpo_is_planned_under_what_starts_it() -> None:
     assert found.software is not None
     assert found.software.name in ("axolotl", "llama-factory")
     assert "rl: orpo" in advisor.export(case, "axolotl").content
+
+
+@pytest.mark.parametrize(
+    ("model", "each", "kind"), [("bge-m3", 2, False), ("bge-reranker-v2-m3", 1, True)]
+)
+def test_embeddings_and_rerankers_train_with_sentence_transformers(
+    model: str, each: int, kind: bool
+) -> None:
+    """A pair is two sequences of an encoder, and one of a cross encoder, which joins its texts."""
+    place = {"hardware": {"accelerator": "l4", "count": 1}}
+    case = {**tuned(model, "full", tokens=10e6, sequence_length=512), **place}
+    file = read(advisor.export(case, "torchrun").content)
+    values = constants(file.files["train_embeddings.py"])
+    ast.parse(file.files["train_embeddings.py"])
+    step = values["BATCH"] * each * values["ACCUMULATION"] * values["SEQUENCE"]
+    assert 10e6 <= values["STEPS"] * step < 10e6 + step
+    assert values["SCORES"] is kind
+    odd = {**case, "layout": {"micro_batch": 1}}
+    if kind:
+        advisor.export(odd, "torchrun")
+    else:
+        with pytest.raises(InputError, match="even number"):
+            advisor.export(odd, "torchrun")
+
+
+@pytest.mark.parametrize(("model", "gates"), [("lstm-4x1024", 4), ("gru-4x1024", 3)])
+def test_recurrent_networks_train_in_plain_pytorch(model: str, gates: int) -> None:
+    """Autocast runs cuDNN's recurrences in fp16 (ATen/cudnn/AutocastRNN.cpp), as estimated."""
+    case = pretrain(model, tokens=50e6, hardware={"accelerator": "rtx-4090", "count": 2})
+    text = advisor.export(case, "torchrun").content
+    values = constants(read(text).files["train_recurrent.py"])
+    assert "fp16_amp instead of bf16_mixed" in text
+    assert values["MIXED"] is True
+    step = 2 * values["BATCH"] * values["ACCUMULATION"] * values["SEQUENCE"]
+    assert 50e6 <= values["STEPS"] * step < 50e6 + step
+    width, words = values["WIDTH"], values["VOCABULARY"]
+    layers = values["LAYERS"] * gates * (2 * width**2 + 2 * width)
+    found = advisor.estimate(case).parameters.total
+    assert layers + words * (2 * width + 1) == found  # of torch.nn.LSTM and torch.nn.GRU
+    old = {**case, "hardware": {"accelerator": "v100-sxm2-32gb", "count": 1}}
+    assert "torch==2.15" not in advisor.export(old, "torchrun").content
+    with pytest.raises(InputError, match="recurrent networks"):
+        advisor.export(case, "axolotl")

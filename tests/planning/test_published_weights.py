@@ -49,7 +49,7 @@ def test_weights_that_nobody_publishes_are_made_while_the_tool_loads() -> None:
 
 def test_a_stated_format_that_nobody_publishes_is_estimated_and_says_how_to_make_it() -> None:
     """docs.vllm.ai, LLM Compressor and NVIDIA Model Optimizer: both write NVFP4 checkpoints."""
-    found = answer("gemma-4-31b", "rtx-5090", weight_format="nvfp4")
+    found = answer("yi-34b", "rtx-5090", weight_format="nvfp4")
     assert found.precision == "nvfp4"
     [line] = [line for line in found.assumptions if "no published nvfp4 weights" in line]
     assert "llm-compressor or NVIDIA Model Optimizer" in line

@@ -147,7 +147,11 @@ def _engine_notes(
     layout, node, tool = placement.layout, placement.node, placement.tool
     own = tool is None or tool.engine
     if own and engine.built and (architecture.generates or engine.image_kernels):
-        yield f"speeds of {engine.title} rest on published runs of builds of {engine.built}"
+        runs = f"published runs of builds of {engine.built}"
+        if tool is None or tool.title == engine.title:
+            yield f"speeds of {engine.title} rest on {runs}"
+        else:
+            yield f"speeds of {tool.title} are taken to be those of {engine.title}: {runs}"
     if layout.host_options:
         yield (
             f"{layout.host_options}: the host holds the rest of the "

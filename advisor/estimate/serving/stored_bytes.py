@@ -5,7 +5,11 @@ from typing import Final
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
+from advisor.architecture.weights.stored_weights import with_stored_bytes
+from advisor.estimate.tools.serving_formats import published
+from advisor.foundation.record import by_identity
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+from advisor.nouns.software.published_weights import listed_weights
 
 SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
 
@@ -18,15 +22,18 @@ def bytes_per_parameter(
 ) -> float:
     """Return the bytes of one stored parameter of ``row`` of ``model``.
 
-    GGUF mixtures give each matrix its own type, and the published file may state the size of its
-    rows. Otherwise, formats below 16 bits quantise the matrices of the blocks, while embeddings,
-    head, router and norms stay at 16 bits, as in AWQ, GPTQ, bitsandbytes and fp8 checkpoints.
+    GGUF mixtures give each matrix its own type, and the published file, of the model itself or of
+    others in the format, may state the size of its rows. Otherwise, formats below 16 bits quantise
+    the matrices of the blocks, while embeddings, head, router and norms stay at 16 bits, as in AWQ,
+    GPTQ, bitsandbytes and fp8 checkpoints.
     MXFP4 quantises only routed experts if there are any.
     """
     if weight_format.mixture:
         return row_bytes(row, weight_format.name, model)
     if row.stored_bytes is not None and weight_format.name == model.weight_format:
         return row.stored_bytes
+    if (size := _in_published_file(model, weight_format).get(row.name)) is not None:
+        return size
     stored = weight_format.bytes_per_parameter
     if weight_format.common_bytes_per_parameter and model.num_experts > 1:
         return _in_uneven_file(row, stored, weight_format.common_bytes_per_parameter, model)
@@ -43,6 +50,19 @@ def bytes_per_parameter(
     return stored if quantised else SIXTEEN_BIT_BYTES
 
 
+@by_identity(4096)
+def _in_published_file(model: ModelArchitecture, weight_format: WeightFormat) -> dict[str, float]:
+    """Return row -> bytes of one parameter in published weights whose parts differ in format."""
+    if model.hub_id is None or weight_format.name == model.weight_format:
+        return {}
+    weights = published(model.hub_id, weight_format.name, tuned=True)
+    block = listed_weights().parts.get(weights or "")
+    if block is None:
+        return {}
+    rows = with_stored_bytes(model.operators, {"quantization_config": block})
+    return {row.name: row.stored_bytes for row in rows if row.stored_bytes is not None}
+
+
 def _in_uneven_file(row: Operator, mean: float, common: float, model: ModelArchitecture) -> float:
     """Return the bytes of one parameter where routed experts have fewer than all else."""
     if row.experts <= 1:
@@ -54,7 +74,8 @@ def _in_uneven_file(row: Operator, mean: float, common: float, model: ModelArchi
 def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:
     """Return whether a quantised file gives the size of each matrix of the weights."""
     own = weight_format.name == model.weight_format
-    return own and any(row.stored_bytes is not None for row in model.operators)
+    stated = own and any(row.stored_bytes is not None for row in model.operators)
+    return stated or bool(_in_published_file(model, weight_format))
 
 
 def network_bytes(model: ModelArchitecture, weight_format: WeightFormat) -> float:

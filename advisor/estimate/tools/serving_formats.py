@@ -125,8 +125,17 @@ def loaded(program: Program, name: str, model: ModelArchitecture) -> str | None:
         WEIGHT_FORMATS[name].mixture or (offer and name in offer.loads)
     ):
         return None
-    names = tuned_alike(model.hub_id) if is_stored(program, name) else (model.hub_id,)
+    return published(model.hub_id, name, tuned=is_stored(program, name))
+
+
+def published(hub_id: str, name: str, *, tuned: bool) -> str | None:
+    """Return the hub id of a model's published weights in a format, or of its tuned variant's.
+
+    >>> published("Qwen/Qwen3-8B", "nvfp4", tuned=True)
+    'nvidia/Qwen3-8B-NVFP4'
+    """
     listed = listed_weights().names
+    names = tuned_alike(hub_id) if tuned else (hub_id,)
     return next((listed[each][name] for each in names if name in listed.get(each, {})), None)
 
 

@@ -29,6 +29,8 @@ from advisor.nouns.software.tool_offers import numbers
 from advisor.nouns.software.tools import Tool, known_tools, tools_on
 from advisor.nouns.workload import Serving
 
+PAGE_BYTES: Final = 4096
+"""Page in which Linux counts memory on x86. [bytes]"""
 CARD_SHARE: Final = 0.97
 """Share of the catalog's memory that a driver may show less. Assumed: ECC and firmware vary."""
 BUSY: Final = 0.9
@@ -120,6 +122,7 @@ def facts_of(
         "shared_mib" if card.shares_host_memory else "memory_mib": str(
             int(CARD_SHARE * card.memory_reported_bytes / MIB)
         ),
+        "shared_pages": str(ceil(setup.estimate.memory.needed_bytes / PAGE_BYTES)),
         "target": card.compute_capability,
         "power_w": f"{card.board_power_w:g}" if card.board_power_w else None,
         "disk_gb": str(ceil(disk / GB)),

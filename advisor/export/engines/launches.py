@@ -14,7 +14,7 @@ from advisor.estimate.hardware.card_formats import cache_format, stored_format
 from advisor.estimate.serving.heads import heads_of
 from advisor.estimate.tools.duty import duty_of
 from advisor.export.engines import gguf, neuron, speech
-from advisor.export.engines.programs import predicts_tokens
+from advisor.export.engines.programs import predicts_tokens, scores_text
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.filling import Filler, at_path
 from advisor.export.quoting import shell_word, yaml_text
@@ -29,17 +29,12 @@ from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import Speculation, drafted, reserved_rank
 
 
-def classifies(servers: Servers) -> bool:
-    """Whether a network of text scores it instead of embedding it."""
-    model = servers.setup.model
-    return not predicts_tokens(model) and model.operators[-1].out_features < model.hidden_size
-
-
 def reads(servers: Servers) -> str:
     """Return what the server of a network is sent: texts, pairs of them, or images."""
-    if servers.setup.model.unit is Unit.IMAGE:
+    model = servers.setup.model
+    if model.unit is Unit.IMAGE:
         return "images"
-    return "pairs" if classifies(servers) else "texts"
+    return "pairs" if scores_text(model) else "texts"
 
 
 def task(servers: Servers) -> str:
@@ -116,11 +111,16 @@ def _cache(servers: Servers) -> str:
 
 
 def _own_cache(servers: Servers) -> str | None:
-    """Return the format of keys and values where it is not the computed one."""
+    """Return the format of keys and values where it is not the one that the program would take.
+
+    That is the computed one, or what NVIDIA's files in 4 bits name (``kv_cache_scheme``, mostly
+    fp8, which vLLM's ``resolve_kv_cache_dtype_string`` takes).
+    """
     card, wanted = servers.setup.accelerator, servers.setup.estimate.precision
     computed = wanted if wanted in DTYPES else stored_format(card, "bf16")
+    told = WEIGHT_FORMATS[wanted].compute == "fp4" and wanted != servers.setup.model.weight_format
     same = cache_format(servers.workload, card) == computed
-    return None if same else _cache(servers) or None
+    return None if same and not told else _cache(servers) or None
 
 
 def _weights(servers: Servers) -> Options:
@@ -316,9 +316,9 @@ def server_launch(servers: Servers) -> Launch:
     return Launch(
         program=plan.texts(says.command),
         options=plan.options(says.options),
-        install=(pip_install(*packages),) if packages else (),
+        install=_installed(servers, packages),
         image=image,
-        image_extra=(pip_install(*added),) if added else (),
+        image_extra=_installed(servers, added),
         once=plan.texts(says.once),
         before=plan.texts(says.before),
         files=_scripts(says.scripts.get(duty))
@@ -328,6 +328,14 @@ def server_launch(servers: Servers) -> Launch:
         },
         notes=(*making, *plan.texts(says.notes), *((brought,) if brought else ())),
     )
+
+
+def _installed(servers: Servers, packages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the commands of pip, with PyTorch first where plain pip brings that of other cards."""
+    first = servers.setup.torch_first if "torch" in packages else ()
+    rest = tuple(name for name in packages if not (first and name == "torch"))
+    torch = (("pip", "install", *first),) if first else ()
+    return (*torch, pip_install(*rest)) if rest else torch
 
 
 def _scripts(script: str | None) -> dict[str, str]:

@@ -39,8 +39,6 @@ class Build(Noun):
     """Image of ``launch_versions.yaml``."""
     images: dict[str, str] = Field(default_factory=dict)
     """Image by target (gfx942), architecture or lowest compute capability."""
-    kernels: dict[str, str] = Field(default_factory=dict)
-    """Image -> backend whose kernels it holds, if that is another one of the card."""
     boards: bool = False
     """Whether the image also runs on boards with a system of their own (Jetson)."""
     bare: bool = False
@@ -245,6 +243,11 @@ def predicts_tokens(model: ModelArchitecture) -> bool:
     """
     head = (op for op in model.operators if op.part is Part.HEAD)
     return any(op.out_features > model.hidden_size for op in head)
+
+
+def scores_text(model: ModelArchitecture) -> bool:
+    """Whether a network of text scores it instead of embedding it."""
+    return not predicts_tokens(model) and model.operators[-1].out_features < model.hidden_size
 
 
 class _Table(Noun):

@@ -98,12 +98,6 @@ class Servers:
         """Ranks of the program on one card."""
         return self.build.ranks.get(self.setup.accelerator.architecture, 1)
 
-    @property
-    def kernels(self) -> str:
-        """Backend of the program's kernels: the image's, if it has those of another."""
-        image = self.build.image_key(self.setup.accelerator) or ""
-        return self.build.kernels.get(image, self.backend)
-
     def visible(self, index: int) -> str:
         """Return the numbers that a server of a machine sees, as a vendor's variable lists them."""
         each = self.cards_each * self.ranks

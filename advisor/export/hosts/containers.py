@@ -30,7 +30,7 @@ def start_seconds(servers: Servers) -> int:
 
 def _visible(one: "ServerOrder") -> str | None:
     """Return the variable that names a server's cards, where Compose itself gives it none."""
-    return orders.reach(one.servers.kernels).visible if one.backend != "cuda" else None
+    return orders.reach(one.servers.backend).visible if one.backend != "cuda" else None
 
 
 def _chat_model(one: "ServerOrder") -> str | None:

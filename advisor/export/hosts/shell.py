@@ -55,7 +55,7 @@ def started(servers: Servers, launch: script.Launch) -> list[str]:
 
 def _one(servers: Servers, launch: script.Launch, index: int) -> list[str]:
     """Return the lines that start one server of a machine, on its own port and accelerators."""
-    variable, each = reach(servers.kernels).visible, with_port(launch, index)
+    variable, each = reach(servers.backend).visible, with_port(launch, index)
     narrow = variable and servers.cards_each < servers.setup.machine_size
     seen = [f"export {variable}={servers.visible(index)}"] if narrow else []
     changed = each.environment.items() - launch.environment.items()
@@ -67,7 +67,7 @@ def _docker(servers: Servers, launch: script.Launch) -> str:
     """Return the command that starts a script of this folder in the image."""
     hub = "" if servers.program.reads_gguf else HUB
     fabric = FABRIC if servers.machines > 1 else ""
-    card = reach(servers.kernels).docker
+    card = reach(servers.backend).docker
     words = ("docker run --rm -it", card, fabric, hub, IN_IMAGE, launch.image)
     return " ".join((*filter(None, words), _in_bash(launch, "FILE").removeprefix("bash ")))
 

@@ -5,7 +5,6 @@ from functools import cache, partial
 from typing import Any, Final
 
 from advisor.architecture.table.model import Unit
-from advisor.architecture.table.operators import OperatorKind
 from advisor.estimate.hardware.kernel_times import uncast
 from advisor.export.filling import Filler, at_path, spelled
 from advisor.export.formats import cannot
@@ -14,6 +13,7 @@ from advisor.export.script import Launch, Word
 from advisor.export.setup import Setup
 from advisor.export.training import sharded, words
 from advisor.export.training.model_names import launch_models
+from advisor.export.training.pytorch import recurs
 from advisor.export.training.tool import Fact, Parts, Refusal, Tool, descriptions
 from advisor.export.versions import git_clone, pip_install
 from advisor.foundation.noun import read_mapping
@@ -163,9 +163,7 @@ COMPARED: Final[Mapping[str, Callable[[Tool, Setup], object]]] = {
     "preference": lambda _, setup: setup.run.preference or "no pairs",
     "preferences": lambda tool, _: _named(tool.says.preferences, "no pairs"),
     "reaches": lambda tool, setup: tool.says.reaches(setup.accelerator),
-    "recurrent": lambda _, setup: any(
-        row.kind is OperatorKind.RECURRENCE for row in setup.model.operators
-    ),
+    "recurrent": lambda tool, setup: recurs(setup.model) and "recurs" not in tool.facts,
     "says": lambda tool, _: tool.says,
     "takes": lambda tool, setup: setup.model.unit in tool.says.units,
     "title": lambda tool, _: tool.says.title,
@@ -285,9 +283,8 @@ def launch(tool: Tool, setup: Setup) -> Launch:
 
 def _installation(tool: Tool, plan: _Plan, setup: Setup) -> tuple[tuple[str, ...], ...]:
     says, commands = tool.says, []
-    first = setup.cuda.install if setup.cuda else setup.torch_install
-    if says.pip and first:
-        commands.append(("pip", "install", *first))
+    if says.pip and setup.torch_first:
+        commands.append(("pip", "install", *setup.torch_first))
     if says.clone:
         commands.append(git_clone(says.clone.repository, says.clone.package, tag=says.clone.tag))
     if says.pip:

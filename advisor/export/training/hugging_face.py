@@ -8,7 +8,7 @@ from typing import Final
 from advisor.architecture.table.operators import OperatorKind
 from advisor.estimate.training.defaults import usual_loss
 from advisor.estimate.training.run import offer_for, software_of
-from advisor.export.engines.programs import predicts_tokens
+from advisor.export.engines.programs import scores_text
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import launch_models
 from advisor.export.training.sharded import held_apart, uses_deepspeed, uses_fsdp
@@ -186,12 +186,22 @@ TRAINER: Final = Tool(
 MASKED: Final = replace(
     TRAINER,
     key="masked",
-    facts={**TRAINER.facts, "predicts": lambda setup: predicts_tokens(setup.model)},
     chosen_stack=_script_stack,
     arranged=lambda _, layout: layout,
     means=lambda setup: _attended(setup, fused(CrossEntropy.PLAIN)),
 )
 """Encoders that predict masked tokens."""
+EMBEDDINGS: Final = replace(
+    MASKED,
+    key="embeddings",
+    facts={
+        **MASKED.facts,
+        "even": lambda setup: setup.layout.micro_batch % 2 == 0,
+        "pairs": lambda setup: setup.layout.micro_batch // 2,
+        "scores": lambda setup: scores_text(setup.model),
+    },
+)
+"""Encoders that embed texts, or score pairs of them."""
 UNSLOTH: Final = Tool(
     "unsloth",
     facts={

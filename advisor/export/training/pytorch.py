@@ -2,12 +2,14 @@
 
 from typing import Final, cast
 
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
 from advisor.export.setup import Setup
 from advisor.export.training.model_names import TunedModel, launch_models
 from advisor.export.training.tool import Tool, descriptions, fused
 from advisor.export.training.words import rate
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
-from advisor.nouns.training_choices import CrossEntropy
+from advisor.nouns.training_choices import CrossEntropy, GradientSync
 
 INNER: Final = {"gate", "up", "down"}
 OUTER: Final = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "output_proj"}
@@ -118,3 +120,30 @@ TORCHTITAN: Final = Tool(
     arranged=_titan_arranged,
     means=lambda _: fused(CrossEntropy.LINEAR),
 )
+
+
+def recurs(model: ModelArchitecture) -> bool:
+    """Whether a network repeats a product over the sequence, as LSTM and GRU do."""
+    return any(row.kind is OperatorKind.RECURRENCE for row in model.operators)
+
+
+def _as_usual(model: ModelArchitecture) -> bool:
+    """Whether a network has the parts of the script, and so its number of parameters.
+
+    A layer has two products and two biases for each gate (torch.nn.LSTM, torch.nn.GRU).
+    """
+    gates, width, words = GATES.get(model.family, 0), model.hidden_size, model.vocab_size
+    layers = model.num_hidden_layers * gates * (2 * width**2 + 2 * width)
+    return model.total_parameters == layers + words * (2 * width + 1)
+
+
+GATES: Final = {"LSTM": 4, "GRU": 3}
+RECURRENT: Final = Tool(
+    "recurrent",
+    facts={
+        "recurs": lambda setup: setup.model.family,
+        "usual_recurrent": lambda setup: _as_usual(setup.model),
+    },
+    means=lambda _: {"gradient_sync": GradientSync.EACH},
+)
+"""A script in plain PyTorch for recurrent language models."""

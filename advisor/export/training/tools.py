@@ -4,12 +4,14 @@ from typing import Final
 
 from advisor.architecture.table.model import Unit
 from advisor.errors import refusal
+from advisor.export.engines.programs import predicts_tokens
 from advisor.export.formats import Format
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT, MLX
 from advisor.export.training.hugging_face import (
     AXOLOTL,
     DEEPSPEED,
+    EMBEDDINGS,
     LLAMA_FACTORY,
     MASKED,
     TRAINER,
@@ -17,7 +19,7 @@ from advisor.export.training.hugging_face import (
     UNSLOTH,
 )
 from advisor.export.training.megatron import MEGATRON
-from advisor.export.training.pytorch import TORCHTITAN, TORCHTUNE, knows
+from advisor.export.training.pytorch import RECURRENT, TORCHTITAN, TORCHTUNE, knows, recurs
 from advisor.export.training.samples import (
     DIFFUSERS,
     GAUDI_TIMM,
@@ -77,7 +79,9 @@ def tool_for(setup: Setup, to: Format) -> Tool:
     asked, pretrains = setup.workload.software or "", setup.run.method is None
     text, gpu = setup.model.unit is Unit.TOKEN, MASKED.says.reaches(setup.accelerator)
     if text and gpu and not setup.model.generates:
-        return MASKED
+        return MASKED if predicts_tokens(setup.model) else EMBEDDINGS
+    if text and gpu and recurs(setup.model):
+        return RECURRENT
     if text and asked in known_tools() and asked not in known_stacks():
         if asked not in NAMED:
             raise refusal(

@@ -18,6 +18,8 @@ class PublishedWeights(Noun):
     """Format -> programs that make weights in it."""
     names: dict[str, dict[str, Text]]
     """Hub id of a model -> format -> hub id of the weights; of GGUF files, with the format."""
+    parts: dict[str, dict[str, object]] = Field(default_factory=dict)
+    """Hub id of weights -> what their quantization block says, where some blocks stay wider."""
 
 
 listed_weights = shipped("published_weights.yaml", PublishedWeights)
