@@ -23,9 +23,7 @@ MAX_PART: Final = 180
 """Longest description of the problem, and longest remedy. [characters]"""
 MAX_FIELD: Final = 160
 """Longest path of an input. [characters]"""
-OF_THE_COMMAND_LINE: Final = (
-    r" \((?:--|host\.)[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
-)
+OF_THE_COMMAND_LINE: Final = r" \((?:--|host\.)[^)]*\)|; 'gpu-advisor [a-z]+'[^.;]*"
 _MAX_BITS: Final = 256
 _MAX_ITEMS: Final = 12
 _MAX_LEVELS: Final = 3

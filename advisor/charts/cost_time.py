@@ -79,10 +79,11 @@ def cost_time_chart(
     )
 
 
-def cost_time_finding(chosen: Sequence[Point], axes: Axes) -> str:
+def cost_time_finding(points: Sequence[Point], chosen: Sequence[Point], axes: Axes) -> str:
     """Return what the chart shows: what the fastest plan costs beside the cheapest.
 
-    Empty where the plans are one point, or have no price.
+    Says where the frontier goes on to faster ``points`` that nobody would pay for. Empty where the
+    plans are one point, or have no price.
     """
     plans = [item for item in chosen if item.priced]
     if not plans:
@@ -94,10 +95,13 @@ def cost_time_finding(chosen: Sequence[Point], axes: Axes) -> str:
         f"{round_significant(ratio, 2):,g} times"
         for ratio in (cheap.time / fast.time, fast.cost / cheap.cost)
     )
+    faster_still = any(item.on_frontier and item.time < fast.time for item in points)
+    beyond = " What is faster still, further left, saves little for its cost."
     return (
         f"The fastest plan takes {_time_text(fast.time, axes)} instead of "
         f"{_time_text(cheap.time, axes)} ({faster} as fast) and costs "
         f"{_cost_text(fast)} instead of {_cost_text(cheap)} ({dearer} as much)."
+        f"{beyond * faster_still}"
     )
 
 

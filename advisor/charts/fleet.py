@@ -63,10 +63,17 @@ def weeks_finding(frame: pd.DataFrame) -> str:
     rows = list(busy.items())
     (emptiest, least), (fullest, most) = rows[0], rows[-1]
     inside = frame[frame["row"] == fullest].groupby("workload", sort=False)["share"].sum()
-    text = f"{fullest}: {percent(most)} in use, most of it by {inside.idxmax()}."
+    by = f", most of it by {inside.idxmax()}" if len(inside) > 1 else f" by {inside.idxmax()}"
+    text = f"{fullest}: {percent(most)} in use{by}."
     if percent(least) != percent(most):
         text += f" Most room: {emptiest}, {percent(max(0.0, 1 - least))} free."
     return text
+
+
+def weeks_differ(frame: pd.DataFrame) -> bool:
+    """Return whether there is something to compare: another share, or another workload."""
+    shares = frame["share"].map(percent)
+    return shares.nunique() > 1 or frame["workload"].nunique() > 1
 
 
 def _by_workload(frame: pd.DataFrame) -> pd.DataFrame:

@@ -67,7 +67,8 @@ def memory_chart(memory: Sequence[MemoryTerm], *, theme: Theme) -> go.Figure:
 
 def memory_finding(memory: Sequence[MemoryTerm]) -> str:
     """Return what the chart shows of the first plan: its largest part and what stays free."""
-    largest = max(_plans(memory)[0], key=lambda term: term.gib)
+    plans = _plans(memory)
+    largest = max(plans[0], key=lambda term: term.gib)
     share = percent(largest.gib / largest.total_gib)
     free = largest.usable_gib - largest.total_high_gib
     left = (
@@ -76,7 +77,8 @@ def memory_finding(memory: Sequence[MemoryTerm]) -> str:
         else f"the range ends {trimmed(-free, 2)} GiB above what is usable"
     )
     verb = "take" if largest.group.endswith("s") or " and " in largest.group else "takes"
-    return f"{largest.group} {verb} {share} of the memory of the first plan; {left}."
+    which = "first plan" if len(plans) > 1 else "plan"
+    return f"{largest.group} {verb} {share} of the memory of the {which}; {left}."
 
 
 def memory_alt(memory: Sequence[MemoryTerm]) -> str:

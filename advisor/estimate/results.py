@@ -304,6 +304,13 @@ class Estimate(Noun):
         return "on all cards together" if JOIN in self.accelerator else "on each accelerator"
 
     @property
+    def sound_hour_usd(self) -> Range | None:
+        """Rent for an hour of transcribed sound; None for other work. [USD]"""
+        sound = self.serving.sound_s_per_s if self.serving else None
+        price = self.cost.usd_per_hour
+        return sound.reciprocal(price.expected) if sound and price else None
+
+    @property
     def crowded(self) -> str:
         """How many requests its software runs at once, if the memory would hold more."""
         room = self.memory.needed_bytes <= self.memory.usable_bytes

@@ -5,7 +5,8 @@ from typing import Final
 import pandas as pd
 
 from advisor.foundation.dates import marked
-from advisor.foundation.formatting import hourly_price, money
+from advisor.foundation.formatting import hourly_price, money, years
+from advisor.foundation.units import round_significant
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
 from advisor.owning.sentences import (
@@ -18,6 +19,8 @@ from advisor.owning.sentences import (
     processors_text,
 )
 
+UPKEEP: Final = ("electricity", "colocation", "staff")
+"""Lines of a bill that go on after the purchase."""
 LARGE_BILL_USD: Final = 1_000.0
 """From this total on, cents only look exact. [USD]"""
 
@@ -117,6 +120,18 @@ def _flips(found: Ownership) -> list[tuple[Effect, float, float]]:
         if item.flips_at is not None
     ]
     return sorted(flips, key=lambda each: abs(each[2] - each[1]) / (abs(each[1]) or 1.0))
+
+
+def owned_sentence(found: Ownership) -> str:
+    """Return what a machine costs who has it already, beside the cheapest rent."""
+    upkeep = sum(line.usd for line in found.own.lines if line.name in UPKEEP)
+    text = (
+        "This compares buying anew. A machine that you have already costs you its upkeep alone, "
+        f"{money(round_significant(upkeep, 2))} over {years(found.months)}"
+    )
+    if found.against is None:
+        return f"{text}."
+    return f"{text}; renting costs {money(found.rents[found.against].total_usd)}."
 
 
 def bill_table(found: Ownership) -> pd.DataFrame:

@@ -33,7 +33,9 @@ class Pick:
 
     @property
     def title(self) -> str:
-        """E.g. ``Cheapest and best value``."""
+        """E.g. ``Cheapest and best value``; one plan that is all of it needs no list."""
+        if len(self.objectives) == len(Objective):
+            return "Best plan"
         titles = [OBJECTIVE_WORDS[item] for item in self.objectives]
         joined = " and ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
         return joined.capitalize()

@@ -31,7 +31,7 @@ TITLES: Final = {
     "tokens": "Tokens",
     "samples": "Samples",
     "concurrency": "Users at once",
-    "requests_per_s": "Requests per second",
+    "requests_per_s": "Requests/s",
     "input_tokens": "Tokens of a prompt",
     "deadline_hours": "Deadline",
     "budget_usd": "Budget",

@@ -59,7 +59,7 @@ class Serving(Sized, Techniques):
     requests_per_s: RequestRate | None = asked(
         "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
         "--requests-per-second",
-        label="Requests per second",
+        label="Requests/s",
         networks=WRITING,
         advanced=False,
         blank="As the users send",

@@ -16,7 +16,7 @@ from advisor.estimate.serving.arrivals import arrivals_of
 from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
 from advisor.estimate.serving.queued import PERCENTILES
 from advisor.estimate.tools.software import ToolRules
-from advisor.foundation.formatting import milliseconds, money, percent
+from advisor.foundation.formatting import milliseconds, money, percent, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.layout import ParallelLayout
@@ -304,14 +304,14 @@ def _described(asked: PricedCase, best: _Pair, halves: tuple[Serving, Serving]) 
         )
     ]
     spare = f", with {writing.spares} spare in each pool" if writing.spares else ""
-    later, first = (
-        milliseconds(one.scaled(MILLISECOND), with_range=True) for one in (shown.tpot_ms, ttft)
-    )
+    pace = rate(shown.tpot_ms.scaled(MILLISECOND).reciprocal(), "tokens/s", with_range=True)
+    first = milliseconds(ttft.scaled(MILLISECOND), with_range=True)
     month = f", {money(best.usd_per_month)} a month" if best.instances else ""
     software = f" {decode.software.sentence}" if decode.software else ""
     return Pools(
-        sentence=f"{where}: {' and '.join(pools)}{spare}: {later} per token, first token after "
-        f"{first} with {milliseconds(best.transfer_s)} for the cache on its way{month}.{software}",
+        sentence=f"{where}: {' and '.join(pools)}{spare}: {pace} for each user, first token "
+        f"after {first} with {milliseconds(best.transfer_s)} for the cache on its way{month}."
+        f"{software}",
         prefill_replicas=readers.number,
         prefill=prefill,
         decode_replicas=copies,

@@ -331,19 +331,12 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
         (f"Per million {answers}", money, cost.usd_per_million_tokens),
         ("  of them: prompt tokens alone", money, cost.usd_per_million_input_tokens),
         ("  of them: answer tokens alone", money, cost.usd_per_million_output_tokens),
-        ("Rent for an hour of sound", money, sound_rent(estimate)),
+        ("Rent for an hour of sound", money, estimate.sound_hour_usd),
         ("Purchase of the cards", money, cost.purchase_usd),
         (f"Energy of the {period}, machines and cooling", energy, cost.energy_kwh),
         (f"CO2 of it, {cost.carbon_place}", partial(rate, unit="kg"), cost.carbon_kg),
     )
     yield from (_row(title, form, value) for title, form, value in told if value is not None)
-
-
-def sound_rent(estimate: Estimate) -> Range | None:
-    """Return the rent for an hour of transcribed sound; None for other work. [USD]"""
-    sound = estimate.serving.sound_s_per_s if estimate.serving else None
-    price = estimate.cost.usd_per_hour
-    return sound.reciprocal(price.expected) if sound and price else None
 
 
 def _unit(estimate: Estimate) -> str:

@@ -21,7 +21,7 @@ from advisor.planning.results import (
     RejectionCode,
 )
 from advisor.terminal.console import Report, Screen, listed
-from advisor.terminal.estimate import RANGES, arrangement, day_line, show_day, sound_rent, ways_out
+from advisor.terminal.estimate import RANGES, arrangement, day_line, show_day, ways_out
 
 SHOWN_TRADE_OFFS: Final = 10
 SHOWN_FEWEST: Final = 8
@@ -167,7 +167,7 @@ def offered(estimate: Estimate) -> str:
 
 def _apart(estimate: Estimate) -> str:
     """Return the cost of an hour of sound, or of prompts and answers apart, after a space."""
-    if hour := sound_rent(estimate):
+    if hour := estimate.sound_hour_usd:
         return f" An hour of sound costs {money(hour, with_range=True)}."
     prompt = estimate.cost.usd_per_million_input_tokens
     answer = estimate.cost.usd_per_million_output_tokens

@@ -22,16 +22,22 @@ from tests.e2e.browsing import (
 STATUS = "p[role=status]"
 
 
-def test_a_person_plans_a_machine_for_the_home_and_saves_the_report(
+GROUPS = (
+    ("lab", "A lab: machines for a group of people", 12, 250_000),
+    ("chatbot", "A chatbot: one server or the cloud", 16, 20_000),
+)
+
+
+def test_a_person_plans_for_the_home_saves_the_report_and_asks_for_two_groups(
     page: Page, app_url: str
 ) -> None:
     open_page(page, app_url)
     follow(page, "Fleet")
     with a_run(page):
         page.get_by_text("At home: fine-tune one model and run another", exact=True).click()
-    budget = page.get_by_role("spinbutton", name="Budget for machines (USD)")
-    budget.fill("3000")
-    budget.press("Enter")
+    most = page.get_by_role("spinbutton", name="Budget for machines (USD)")
+    most.fill("3000")
+    most.press("Enter")
 
     plan = plan_fleet(quick_portfolio("home", budget_usd=3000))
     expect(page.locator(STATUS).first).to_contain_text(plan.sentence, timeout=60_000)
@@ -46,15 +52,6 @@ def test_a_person_plans_a_machine_for_the_home_and_saves_the_report(
     assert plan.purchases[0].title in content
     assert f"{app_url}/fleet?v=1&amp;" in content
 
-
-GROUPS = (
-    ("lab", "A lab: machines for a group of people", 12, 250_000),
-    ("chatbot", "A chatbot: one server or the cloud", 16, 20_000),
-)
-
-
-def test_a_person_asks_for_a_group_and_then_another(page: Page, app_url: str) -> None:
-    open_page(page, f"{app_url}/fleet")
     for ask, label, people, budget in GROUPS:
         with a_run(page):
             page.get_by_text(label, exact=True).click()

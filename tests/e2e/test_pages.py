@@ -31,6 +31,10 @@ from tests.e2e.browsing import (
     width_beyond_the_window,
 )
 
+LORA = tune("llama-3.1-8b", method="lora", tokens=10e6, limits={"deadline_hours": 24})
+OWNING = {"months": 36}
+FLIP = 0.02
+"""How near the stated break-even the answer has to turn."""
 SCREENS = 6
 """Most screens of a phone that the page is long."""
 
@@ -70,7 +74,7 @@ def test_a_phone_shows_the_main_facts_and_folds_the_others(page: Page, app_url: 
     expect(facts.filter(has_text="Form factor")).to_be_visible()
 
 
-def test_the_page_is_reached_from_the_first_and_tells_the_engines_answer(
+def test_from_the_first_page_to_what_fits_and_to_the_break_even_of_rent_or_buy(
     page: Page, app_url: str
 ) -> None:
     open_page(page, app_url)
@@ -82,6 +86,38 @@ def test_the_page_is_reached_from_the_first_and_tells_the_engines_answer(
     ).to_be_visible()
     page.wait_for_selector(CHART)
     assert width_beyond_the_window(page) <= 0
+
+    follow(page, "Rent or buy")
+    hours = page.get_by_role("spinbutton", name="Hours a month")
+    said = page.get_by_role("status")
+    expect(said.filter(has_text="at 200 hours a month")).to_be_visible()
+    page.wait_for_selector(CHART)
+    assert width_beyond_the_window(page) <= 0
+    found = advisor.own(LORA | {"owning": {"hours_per_month": 250, **OWNING}})
+    hours.fill("250")
+    hours.press("Enter")
+    expect(said.filter(has_text="hours a month")).to_have_text(unbroken(found.answer))
+
+    assert found.against is not None
+    even = found.rents[found.against].break_even.hours_per_month
+    assert even is not None
+    for factor, words in ((1 - FLIP, "more than renting"), (1 + FLIP, "less than renting")):
+        value = f"{even.expected * factor:.0f}"
+        hours.fill(value)
+        hours.press("Enter")
+        answer = said.filter(has_text=f"at {value} hours a month")
+        expect(answer.filter(has_text=words)).to_be_visible()
+
+    for wait_ms in range(0, 400, 80):  # a second value typed before the answer to the first stays
+        first, second = f"{300 + wait_ms}", f"{100 + wait_ms // 4}"
+        hours.fill(first)
+        hours.press("Enter")
+        page.wait_for_timeout(wait_ms)
+        hours.fill(second)
+        hours.press("Enter")
+        expect(said.filter(has_text=f"at {second} hours a month")).to_be_visible()
+        settle(page)
+        expect(hours).to_have_value(second)
 
 
 def test_a_student_finds_what_a_small_card_does_and_takes_the_question_along(
@@ -103,47 +139,6 @@ def test_a_student_finds_what_a_small_card_does_and_takes_the_question_along(
     page.get_by_role("button", name="Share").click()
     expect(page.get_by_text(f"{app_url}/rent-or-buy?v=1&")).to_be_visible()
     assert page.title().startswith("Rent or buy: QLoRA fine-tuning of Llama 3.1 8B")
-
-
-def test_a_person_finds_the_break_even_at_200_hours(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
-    follow(page, "Rent or buy")
-    hours = page.get_by_role("spinbutton", name="Hours a month")
-    hours.fill("250")
-    hours.press("Enter")
-    found = advisor.own(
-        tune(
-            "llama-3.1-8b",
-            method="lora",
-            tokens=10e6,
-            limits={"deadline_hours": 24},
-            owning={"hours_per_month": 250, "months": 36},
-        )
-    )
-    expect(page.get_by_role("status").filter(has_text="hours a month")).to_have_text(
-        unbroken(found.answer)
-    )
-    page.wait_for_selector(CHART)
-    assert width_beyond_the_window(page) <= 0
-
-
-def test_a_second_value_typed_before_the_answer_to_the_first_stays(
-    page: Page, app_url: str
-) -> None:
-    open_page(page, f"{app_url}/rent-or-buy")
-    hours = page.get_by_role("spinbutton", name="Hours a month")
-    said = page.get_by_role("status")
-    expect(said.filter(has_text="at 200 hours a month")).to_be_visible()
-    for wait_ms in range(0, 400, 80):
-        first, second = f"{300 + wait_ms}", f"{100 + wait_ms // 4}"
-        hours.fill(first)
-        hours.press("Enter")
-        page.wait_for_timeout(wait_ms)
-        hours.fill(second)
-        hours.press("Enter")
-        expect(said.filter(has_text=f"at {second} hours a month")).to_be_visible()
-        settle(page)
-        expect(hours).to_have_value(second)
 
 
 ENTERED: dict[str, dict[str, str]] = {

@@ -441,7 +441,7 @@ def test_an_answer_of_one_token_has_no_time_between_tokens() -> None:
     case = {**SERVE, "workload": {**SERVE["workload"], "output_tokens": 1}}
     answer = advisor.recommend({**case, "limits": {"accelerators": ["h100-sxm"]}}).answer
     assert "first token after" in answer
-    assert "per token" not in answer
+    assert "for each user" not in answer
 
 
 @pytest.mark.parametrize("deadline_hours", [24, 0.01])

@@ -147,4 +147,4 @@ def test_answers_of_one_token_have_their_load_and_tail_too() -> None:
     """Embeddings and scores of a decoder: a rate of prompts, each with one token."""
     plan = advisor.recommend(serve("qwen3-8b", requests_per_s=20, output_tokens=1)).plans[0]
     assert "loaded by 20 requests/s" in plan.sentence
-    assert "per token" not in plan.sentence
+    assert "for each user" not in plan.sentence

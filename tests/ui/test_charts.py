@@ -1,6 +1,7 @@
 """Charts: what is drawn where, from the stand-in engine's figures."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from advisor.charts.labels import Label, LogPlot, place
 from advisor.charts.memory import memory_alt, memory_chart, memory_finding
 from advisor.charts.theme import DARK, LIGHT, Theme
 from advisor.frames.memory import MemoryTerm, memory_terms
-from advisor.frames.points import axes, candidate_points, picked_points, picks
+from advisor.frames.points import Point, axes, candidate_points, picked_points, picks
 from advisor.nouns.case import Case
 from tests.ui import factory
 
@@ -247,18 +248,23 @@ def test_the_findings_say_what_the_charts_show() -> None:
 
     first = picked_points(picks(found))[0]
 
-    def words(cost: float, dearer: float, spread: float = 0) -> str:
+    def words(
+        cost: float, dearer: float, spread: float = 0, *, beyond: Sequence[Point] = ()
+    ) -> str:
         low, high = cost - spread, cost + spread
         cheap = first._replace(pick="Cheapest", time=10.0, cost_low=low, cost=cost, cost_high=high)
         fast = first._replace(
             pick="Fastest", time=2.0, cost=dearer, cost_low=dearer, cost_high=dearer
         )
-        return cost_time_finding([cheap, fast], axes(found))
+        return cost_time_finding([*beyond, cheap, fast], [cheap, fast], axes(found))
 
     assert "2 h instead of 10 h (5 times as fast)" in words(12, 36)
     assert "$36 instead of $12 (3 times as much)" in words(12, 36)
     assert "(150 times as much)" in words(12, 1812)
-    assert not cost_time_finding([first], axes(found))
+    assert "faster still" not in words(12, 36)
+    further = first._replace(time=1.0, on_frontier=True)
+    assert "faster still, further left" in words(12, 36, beyond=[further])
+    assert not cost_time_finding([first], [first], axes(found))
 
     # A list price in full; an estimate in two digits, as its card shows it.
     assert "$1,812 instead of $1,300" in words(1292, 1812, spread=400)

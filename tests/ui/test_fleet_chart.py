@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from advisor.charts.fleet import weeks_alt, weeks_chart
+from advisor.charts.fleet import weeks_alt, weeks_chart, weeks_differ, weeks_finding
 from advisor.charts.theme import LIGHT
 
 SHARES = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.08, "e": 0.07, "f": 0.05, "g": 0.04}
@@ -40,3 +40,13 @@ def test_the_words_say_how_much_of_each_machine_is_in_use() -> None:
 def test_a_fleet_without_machines_has_no_chart() -> None:
     with pytest.raises(ValueError, match="a machine in use"):
         weeks_chart(frame(()), theme=LIGHT)
+
+
+def test_one_workload_at_all_hours_alike_is_a_sentence_and_no_chart() -> None:
+    alone = pd.DataFrame(
+        [{"row": f"server, {part} hours", "workload": "a", "share": 1.0} for part in ("a", "b")]
+    )
+    assert not weeks_differ(alone)
+    assert weeks_finding(alone).endswith(" hours: 100 % in use by a.")
+    assert weeks_differ(frame())
+    assert weeks_differ(alone.assign(share=[1.0, 0.4]))

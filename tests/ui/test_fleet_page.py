@@ -116,7 +116,7 @@ def test_the_week_that_is_shown_stands_in_the_address() -> None:
 
     assert week.value == 6  # the period that is nearest
     assert page.query_params["month"] == "6"
-    assert "in use, most of it by LoRA fine-tuning of Llama 3.1 8B." in text(page)
+    assert "in use by LoRA fine-tuning of Llama 3.1 8B." in text(page)
 
 
 def test_weeks_that_are_all_alike_need_no_choice() -> None:

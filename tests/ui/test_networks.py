@@ -76,7 +76,10 @@ def test_the_fields_follow_a_model_that_was_typed(page: AppTest, asked: list[Cas
     assert "in_samples" in fields(page)
     workload = asked[-1].workload
     assert isinstance(workload, FineTuning)
-    assert workload.samples == 10_000_000
+    assert workload.samples == 20_000  # a whole training has more
+    page.text_input(key="in_samples").set_value("3M").run()
+    page.selectbox(key="in_task").set_value("pretrain").run()
+    assert page.text_input(key="in_samples").value == "3M"
 
 
 def test_an_encoder_is_asked_for_requests_at_once_and_no_tokens_per_second(

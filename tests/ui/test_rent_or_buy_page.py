@@ -234,6 +234,14 @@ def test_labels_of_the_tornado_stand_on_either_side_of_the_expected_saving(
     assert {item.bgcolor for item in labels} == {LIGHT.page}  # the zero line does not cross them
 
 
+def test_who_has_the_machine_already_reads_what_it_goes_on_costing() -> None:
+    found = engine("h100-sxm", 8)
+    bill = {line.title: line.usd for line in found.own.lines}
+    kept = sum(bill[line] for line in ("Electricity, cooling included", "Colocation", "Staff"))
+    words = tables.owned_sentence(found)
+    assert f"its upkeep alone, ${round(kept, -3):,.0f} over 3 years; renting costs $" in words
+
+
 def test_a_large_bill_has_no_cents_and_still_adds_up() -> None:
     bill = tables.bill_table(engine("h100-sxm", 8)).iloc[:, 1]
     *lines, total = [int(cell.replace(",", "")) for cell in bill]

@@ -304,8 +304,9 @@ def _lower_precision(
         if best is None or (told and ratio > WORTH_SAYING):
             continue
         form = WEIGHT_FORMATS[best.precision] if serving else RECIPES[best.precision]
-        flag = f" (--weights {best.precision})" if serving else ""
-        loss = "" if quality else f" (published loss: {quality_words(best.precision)})"
+        flag = f" (--{'weights' if serving else 'precision'} {best.precision})"
+        name, _, _ = form.title.partition(" (")
+        known = quality or f" Its published loss: {quality_words(best.precision)}."
         plan = label(best, systems[best.system])
         if feasible:
             share = percent(1 - _improved(case, best, first))
@@ -313,7 +314,7 @@ def _lower_precision(
             gain += _figure(best)
         else:
             gain = f"it works: {plan}"
-        yield _info("lower-precision", f"With {form.title}{loss} {gain}{flag}.{quality}")
+        yield _info("lower-precision", f"With {name} {gain}{flag}.{known}")
         told.append(best)
 
 

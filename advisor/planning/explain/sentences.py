@@ -148,8 +148,9 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     if serving.unit is Unit.TOKEN and not serving.streams:
         text = f"{start}: first token after {first}{_tail(serving)}"
     elif serving.unit is Unit.TOKEN:
-        later = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
-        text = f"{start}: {later} per token, first token after {first}{_tail(serving)}"
+        pace = serving.tpot_ms.scaled(MILLISECOND).reciprocal()
+        each = rate(pace, "tokens/s", with_range=True)
+        text = f"{start}: {each} for each user, first token after {first}{_tail(serving)}"
     else:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         after = f", {output}" if serving.arrivals is None else _tail(serving)
@@ -168,12 +169,12 @@ def _tail(serving: ServingEstimate) -> str:
     if under is None or under.percentiles is None:
         return ""
     tail = under.percentiles.p95
-    first, later = (
-        milliseconds(value.expected * MILLISECOND) for value in (tail.ttft_ms, tail.tpot_ms)
-    )
-    both = f"{later} and {first}" if serving.unit is Unit.TOKEN and serving.streams else first
+    met = f"within {milliseconds(tail.ttft_ms.expected * MILLISECOND)}"
+    if serving.unit is Unit.TOKEN and serving.streams:
+        least = rate(1 / (tail.tpot_ms.expected * MILLISECOND), "tokens/s")
+        met = f"above {least}, {met}"
     return (
-        f" (95 % of requests: under {both}), {percent(under.load)} loaded by "
+        f" (95 % of requests: {met}), {percent(under.load)} loaded by "
         f"{trimmed(under.asked_requests_per_s, 3)} requests/s"
     )
 

@@ -18,6 +18,9 @@ LABELS: Final = {
     if rules.path and not rules.path.startswith("limits.owned.")
 } | {"hub": RULES["model"].label, "owned": RULES["own_accelerator"].label}
 """Last name of a field of the case: label of the first input that sets it."""
+FLAGS: Final = {rules.flag: rules.label for rules in reversed(RULES.values())}
+"""Option of the command line: label of the first input that it sets."""
+OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 SAME: Final = {
     "model": "model.preset",
     "model.hub": "model.preset",
@@ -118,14 +121,21 @@ def input_field(case_field: str, inputs: Inputs) -> str | None:
 
 
 def in_words(text: str) -> str:
-    """Return a message of the engine in the words of the page: labels for fields, no options.
+    """Return a message of the engine in the words of the page: labels for fields and options.
 
     >>> in_words("workload.lora_rank is not usable (--lora-rank)")
     'LoRA rank is not usable'
     >>> in_words("input_tokens + output_tokens exceed the context")
     'Prompt tokens + Answer tokens exceed the context'
+    >>> in_words("Choose --to llama-cpp, or leave --software out.")
+    'Choose llama-cpp, or leave Software out.'
     """
-    return FIELD.sub(_label, without_options(text))
+    shorter = without_options(text).replace("--to ", "")  # the box of files has no other choice
+    return FIELD.sub(_label, OPTION.sub(_input, shorter))
+
+
+def _input(match: re.Match[str]) -> str:
+    return FLAGS.get(match[0]) or match[0].removeprefix("--").replace("-", " ")
 
 
 def _label(match: re.Match[str]) -> str:

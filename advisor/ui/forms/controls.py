@@ -58,7 +58,7 @@ def controls(inputs: Inputs, *, elsewhere: Collection[str] = ()) -> Slots:
     slots: Slots = {}
     row = [name for name in MAIN_ROW if used(name, inputs) and name not in elsewhere]
     with st.container(key="controls"):
-        _fields(row, slots, columns=len(row))
+        _fields(row, slots, columns=len(row), cells=False)
         slots |= dict.fromkeys(row, st.container())  # a cell is too narrow for a sentence
         if inputs.model == FROM_CONFIG:
             _config(slots)
@@ -98,11 +98,14 @@ def show_problems(
             slots.get(name, st).error(plain(text), icon=":material/error:")
 
 
-def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
+def _fields(names: Sequence[str], slots: Slots, *, columns: int, cells: bool = True) -> None:
+    """Draw fields side by side; in ``cells``, what is wrong with each has room below it."""
     grid = st.grid(columns, min_column_width=NARROWEST_PX)
     for name in names:
-        # the longest names
-        field(name, slots, grid.cell(column_span=2 if name == "model" else 1))
+        if name == "model":  # the longest names
+            field(name, slots, grid.cell(column_span=2))
+        else:
+            field(name, slots, grid.cell() if cells else grid)
 
 
 def field(name: str, slots: Slots, place: DeltaGenerator, *, blank: str | None = None) -> None:
@@ -127,8 +130,8 @@ def _box(name: str, blank: str | None) -> None:
         none = blank or f"{titles[EXAMPLE_CARD]} (example)"
         _open_select(name, {"": none} | titles)
     elif rules.kind is Reads.CHOICE and not rules.several:
-        changed = state.open_network if name == "network" else None
-        select(rules.label, rules.options, key=key, on_change=changed)
+        changed = {"network": state.open_network, "task": state.open_work}
+        select(rules.label, rules.options, key=key, on_change=changed.get(name))
     elif rules.several:
         titles = dict(rules.options)
         if name == "providers":
@@ -174,6 +177,8 @@ def _take_listed(box: str, name: str, titles: Mapping[str, str]) -> None:
     typed = st.session_state[box]
     if name != "model" or model_problem(typed):
         st.session_state[box] = listed(typed, titles)
+    if name == "model":
+        state.open_work()
 
 
 def _shape(inputs: Inputs, slots: Slots) -> None:

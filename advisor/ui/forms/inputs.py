@@ -13,6 +13,8 @@ from advisor.ui.forms.rules import RULES
 
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"
+TUNED_SAMPLES: Final = "20K"
+"""Images or samples of the example of fine-tuning; `Inputs` has those of a whole training."""
 EXAMPLE_CARD: Final = "rtx-4090"
 """Stands for a card that nobody chose, where a page cannot do without."""
 

@@ -4,17 +4,19 @@ What each would bring is the engine's to say; `parts.remedies` asks it.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from advisor import api
+from advisor.architecture.titles import in_letters
 from advisor.foundation.record import record
 from advisor.foundation.units import round_significant
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import TEXT, WRITING, Task
 from advisor.ui.forms.inputs import Inputs
-from advisor.ui.forms.reading import network_of, read, used
+from advisor.ui.forms.reading import network_of, problem_of, read, used, value_title
 from advisor.ui.forms.rules import OWN, RULES
 
 MARGIN: Final = 1.02
@@ -22,7 +24,12 @@ MARGIN: Final = 1.02
 SHORTEST: Final = 1024
 """Longer prompts and sequences can be halved. [tokens]"""
 RESTRICTIONS: Final = ("providers", "accelerators", "vendor", "framework", "allow_software")
+WORK: Final = ("tokens", "pretrain_tokens", "samples")
 LIMITS: Final = ("deadline", "pretrain_deadline", "budget", "monthly_budget")
+OPTIONS: Final = re.compile(r" \((--[^)]*)\)")
+"""What a remark names for the command line, e.g. ``(--weights fp8 --risk 50%)``."""
+LONGEST_TITLE: Final = 30
+"""A longer value is said without what stands in brackets. [characters]"""
 
 
 @record
@@ -38,7 +45,10 @@ class Remedy:
 
 
 def near_misses(inputs: Inputs, rejections: Iterable[api.Rejection]) -> Iterator[Remedy]:
-    """Yield limits that the nearest accelerators meet, the smallest change of each limit."""
+    """Yield limits that the nearest accelerators meet, the smallest change of each limit.
+
+    After a deadline comes the work that can be done until then.
+    """
     least: dict[tuple[str, str], float] = {}
     for item in rejections:
         if item.actual is not None and item.limit and item.actual > item.limit:
@@ -49,6 +59,11 @@ def near_misses(inputs: Inputs, rejections: Iterable[api.Rejection]) -> Iterator
     if hours := least.get(("deadline", "h")):
         text = f"{math.ceil(hours * MARGIN)} h"
         yield Remedy(f"Deadline {text}", {deadline: text})
+        work = next((name for name in WORK if used(name, inputs)), "")
+        if amount := read(inputs).numbers.get(work):
+            limit = read(inputs).numbers.get(deadline) or hours
+            text = in_letters(round_significant(amount * limit / hours / MARGIN, 2, "down"))
+            yield Remedy(f"{RULES[work].label}: {text}", {work: text})
     if usd := least.get(("budget", "USD")):
         text = f"{round_significant(usd * MARGIN, 2, 'up'):.0f}"
         yield Remedy(f"Budget {float(text):,.0f} USD", {budget: text})
@@ -84,7 +99,8 @@ def changes(inputs: Inputs) -> Iterator[Remedy]:
     if inputs.rent == OWN:
         count = int(numbers.get("own_count") or 1)
         yield Remedy("+1 card", {"own_count": str(count + 1)})
-        yield Remedy(f"{2 * count} cards", {"own_count": str(2 * count)})
+        if count > 1:
+            yield Remedy(f"{2 * count} cards", {"own_count": str(2 * count)})
         yield Remedy("Rent instead", {"rent": PriceKind.ON_DEMAND.value})
     restricted = [name for name in RESTRICTIONS if getattr(inputs, name)]
     if restricted:
@@ -92,3 +108,24 @@ def changes(inputs: Inputs) -> Iterator[Remedy]:
     unlimited = [name for name in LIMITS if used(name, inputs) and getattr(inputs, name)]
     for name in unlimited:
         yield Remedy(f"No {RULES[name].label.lower().partition(' (')[0]}", {name: ""})
+
+
+def advised(inputs: Inputs, message: str) -> Remedy | None:
+    """Return the change that a remark names as options; None where the page has no such input."""
+    found = OPTIONS.search(message)
+    words = found[1].split() if found else []
+    changes: dict[str, str] = {}
+    for flag, value in zip(words[::2], words[1::2], strict=False):
+        names = [name for name, one in RULES.items() if one.flag == flag and used(name, inputs)]
+        if not names or problem_of(replace(inputs, **{names[0]: value}), names[0]):
+            return None
+        changes[names[0]] = value
+    if not changes or len(words) != 2 * len(changes):
+        return None
+    return Remedy(", ".join(map(_set, changes, changes.values())), changes)
+
+
+def _set(name: str, value: str) -> str:
+    title = value_title(name, value)
+    title = title.partition(" (")[0] if len(title) > LONGEST_TITLE else title
+    return f"{RULES[name].label.partition(' (')[0]}: {title}"

@@ -58,6 +58,8 @@ class Rules:
     advanced: bool = False
     explained: str = ""
     """Shown when asked for, beside the label."""
+    flag: str = ""
+    """Its option of the command line, where that takes the same texts."""
 
 
 def rules_of(item: Declared, **differs: Any) -> Rules:
@@ -83,6 +85,7 @@ def rules_of(item: Declared, **differs: Any) -> Rules:
         default=default,
         advanced=told.advanced,
         explained=told.explained,
+        flag=told.flag,
     )
     return replace(rules, **differs)
 
@@ -95,12 +98,13 @@ def _speed() -> Rules:
     """Tokens per second, where the case has the time for one."""
     usual = "20; 5 for 1 or 2 users"
     time = _of("limits.max_tpot_ms", label="Tokens/s per user", kind=Reads.COUNT, blank=usual)
-    return replace(time, low=1 / time.high / MILLISECOND, high=1 / time.low / MILLISECOND)
+    low, high = 1 / time.high / MILLISECOND, 1 / time.low / MILLISECOND
+    return replace(time, flag="", low=low, high=high)
 
 
 _PRETRAIN: Final = frozenset({Task.PRETRAIN})
 _OWN: Final = {
-    "task": Rules("Task", Reads.CHOICE, options={task: task.label for task in Task}),
+    "task": Rules("Task", Reads.CHOICE, options={task: task.label for task in Task}, flag="--task"),
     "network": Rules("Network", Reads.CHOICE, options={kind: kind.label for kind in Network}),
     "model": Rules("Model", Reads.TEXT, "model.preset"),
     "config": Rules("config.json", Reads.TEXT, "model.config"),

@@ -82,7 +82,7 @@ else:
     remedies.offer(found.inputs, remedies.recommended, recommendation.rejections)
     results.nearest(recommendation)
     memory.ways_out(recommendation.nearest)
-results.advice(recommendation)
+remedies.advice(found.inputs, recommendation)
 details.why_not(found)
 results.pictures(recommendation, chosen)
 behind(found, chosen)

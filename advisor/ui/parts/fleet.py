@@ -9,7 +9,7 @@ import streamlit as st
 import yaml
 
 from advisor import api
-from advisor.charts.fleet import weeks_chart, weeks_finding
+from advisor.charts.fleet import weeks_chart, weeks_differ, weeks_finding
 from advisor.errors import InputError, refusal
 from advisor.foundation.units import round_significant
 from advisor.frames import fleet as tables
@@ -357,4 +357,5 @@ def _week(plan: api.FleetPlan) -> None:
         state.write(inputs())
     frame = tables.weeks_frame(plan, month)
     st.markdown(plain(weeks_finding(frame)))
-    draw(weeks_chart, frame, key="fleet_weeks")
+    if weeks_differ(frame):
+        draw(weeks_chart, frame, key="fleet_weeks")

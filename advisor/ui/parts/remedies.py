@@ -6,7 +6,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api
-from advisor.errors import InputError
+from advisor.errors import InputError, without_options
 from advisor.ui.forms import remedies
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.remedies import Remedy
@@ -78,6 +78,26 @@ def offer(
             width="stretch",
         )
         outcome_of.markdown(plain(said))
+
+
+def advice(inputs: Inputs, recommendation: api.Recommendation) -> None:
+    """Say what a careful colleague would add, warnings first, and offer each change as a button."""
+    words = {"warning": ":material/warning: **Check:**", "info": ":material/info: **Note:**"}
+    lines = [
+        f"{words[item.severity]} {plain(without_options(item.message))}"
+        for item in recommendation.advice
+    ]
+    if lines:
+        st.markdown("  \n".join(lines))
+    found = [remedies.advised(inputs, item.message) for item in recommendation.advice]
+    changes = [change for change in found if change is not None]
+    if not changes:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown("Try:", width="content")
+        for change in changes:
+            key = f"advised_{change.title}"
+            st.button(plain(change.title), key=key, on_click=_apply, args=(change,))
 
 
 def recommended(inputs: Inputs) -> str | None:

@@ -1,5 +1,7 @@
 """The parts of the page *Rent or buy*."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from advisor import api
@@ -10,7 +12,9 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.frames import ownership as tables
 from advisor.ui.forms import controls, money_inputs
-from advisor.ui.parts import question, sliders
+from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.rules import OWN
+from advisor.ui.parts import question, remedies, sliders
 from advisor.ui.parts.chart_view import draw, table_below
 from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.widgets import behind, show_mistake
@@ -35,11 +39,16 @@ def page() -> None:
     except InputError as error:
         with said:
             show_mistake(error)
+            if error.field.startswith("hardware"):
+                _offer(asked)
         money_inputs.ask_main(slots, None)
         money_inputs.ask_further(None)
     else:
         with said:
             status(found.answer)
+            if asked.inputs.rent == OWN:
+                st.markdown(plain(tables.owned_sentence(found)))
+            remedies.undo(asked.inputs)
             _sliders(found)
             _numbers(found)
         money_inputs.ask_main(slots, found)
@@ -49,6 +58,17 @@ def page() -> None:
     if money_inputs.question(state.usable(state.current(money_inputs.page()))) != asked:
         # Boxes of a page that this server has just met.
         st.rerun()
+
+
+def _offer(asked: money_inputs.Question) -> None:
+    """Offer the changes of the question with which something can be bought."""
+
+    def said(inputs: Inputs) -> str | None:
+        return money_inputs.answer(replace(asked, inputs=inputs)).answer
+
+    rejections = state.recommended(asked.inputs).rejections
+    remedies.undo(asked.inputs)
+    remedies.offer(asked.inputs, said, rejections)
 
 
 @behind("What does a budget buy?", key="own_bought", icon="savings")

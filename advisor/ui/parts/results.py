@@ -68,10 +68,11 @@ def status(answer: str, work: str = "", place: DeltaGenerator | None = None) -> 
 
 
 def nearest(recommendation: api.Recommendation) -> None:
-    """Where nothing works, name the smallest changes that would."""
+    """Where nothing works, name the smallest changes that would and that the answer leaves out."""
     lines = [
         f"- {plain(happened)} **{plain(help_)}**"
         for happened, help_ in nearest_misses(recommendation, at_most=SHOWN_MISSES)
+        if happened.rstrip(".") not in recommendation.answer
     ]
     if lines:
         st.markdown("\n".join(("What would change that:\n", *lines)))
@@ -180,10 +181,18 @@ def _card(pick: Pick) -> None:
     estimate = pick.plan.estimate
     st.header(pick.title, anchor=False)
     lines = [f"**{plain(pick.plan.title)}**"]
-    figures = (*api.headlines(estimate).items(), *_output_lines(estimate))
+    figures = (*_pace(estimate), *api.headlines(estimate).items(), *_output_lines(estimate))
     lines += [f"{label}: **{plain(value)}**" for label, value in figures]
     notes = (plain(_price_note(estimate)), plain(pick.plan.why))
     st.markdown("\n\n".join(("  \n".join(lines), *notes)))
+
+
+def _pace(estimate: api.Estimate) -> list[tuple[str, str]]:
+    """Return what each user of a server reads in a second; nothing for other work."""
+    if (serving := estimate.serving) is None or not serving.streams:
+        return []
+    pace = serving.tpot_ms.scaled(MILLISECOND).reciprocal()
+    return [("Tokens/s per user", _bare(pace, with_range=True))]
 
 
 def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
@@ -193,15 +202,19 @@ def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         copies = "1 replica" if serving.replicas == 1 else f"{serving.replicas:,} replicas"
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         lines.append(("Output", f"{output} from {copies}"))
+    if estimate.sound_hour_usd is not None:
+        lines.append(("Per hour of sound", money(estimate.sound_hour_usd, with_range=True)))
+        return lines
     million = estimate.cost.usd_per_million_tokens
-    if estimate.serving and million is not None:
-        per = f"Per million {api.answer_unit(estimate)}s"
-        lines.append((per, money(million, with_range=True)))
     prompt = estimate.cost.usd_per_million_input_tokens
     answer = estimate.cost.usd_per_million_output_tokens
+    split = prompt is not None and answer is not None
+    if estimate.serving and million is not None:
+        per = f"Per million {api.answer_unit(estimate)}s{', prompts included' * split}"
+        lines.append((per, money(million, with_range=True)))
     if prompt is not None and answer is not None:
-        split = f"{money(prompt)} of prompts, {money(answer)} of answers"
-        lines.append(("Per million tokens, each for the work that it takes", split))
+        each = f"{money(prompt)} for prompt tokens, {money(answer)} for answer tokens"
+        lines.append(("Or each kind for its own work, per million", each))
     return lines
 
 
@@ -231,7 +244,7 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
             add(label, value.scaled(MILLISECOND), milliseconds)
     if serving is not None:
         if serving.sound_s_per_s is not None:
-            add("Times real time", serving.sound_s_per_s, _bare)
+            add("Hours of sound per hour", serving.sound_s_per_s, _bare)
         add("Requests/s", serving.requests_per_s, _bare)
     if (rent := estimate.cost.rent_usd) is not None:
         add("Cost" if estimate.time is not None else "Cost of a month", rent, money)
@@ -242,17 +255,6 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
 
 def _bare(value: Range, **more: bool) -> str:
     return rate(value, "", **more).strip()
-
-
-def advice(recommendation: api.Recommendation) -> None:
-    """Say what a careful colleague would add, warnings first."""
-    words = {"warning": ":material/warning: **Check:**", "info": ":material/info: **Note:**"}
-    lines = [
-        f"{words[item.severity]} {plain(without_options(item.message))}"
-        for item in recommendation.advice
-    ]
-    if lines:
-        st.markdown("  \n".join(lines))
 
 
 def pictures(recommendation: api.Recommendation, chosen: Sequence[Pick]) -> None:
@@ -281,7 +283,7 @@ def _cost_time(
     shown = charted(points, selected)
     shown_axes, far_limits = within_reach(axes(recommendation), shown)
     st.header("What speed costs", anchor=False)
-    if finding := cost_time_finding(selected, shown_axes):
+    if finding := cost_time_finding(shown, selected, shown_axes):
         st.markdown(plain(finding))
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "

@@ -17,6 +17,8 @@ from advisor.ui.session import state
 
 SERIES: Final = (1.0, 1.2, 1.5, 1.8, 2.0, 2.4, 3.0, 3.6, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Steps of each decade."""
+NARROWEST_PX: Final = 300
+"""Narrower sliders stand one below the other. [px]"""
 DAY_H: Final = DAY_S / HOUR_S
 WORK: Final = {
     "tokens": (1e6, 1e9),
@@ -92,8 +94,8 @@ def question(inputs: Inputs) -> None:
     names = [name for name in found if name is not None]
     if not names:
         return
-    for column, name in zip(st.columns(2), names, strict=False):
-        with column:
+    with st.grid(2, min_column_width=NARROWEST_PX):
+        for name in names:
             slide(
                 RULES[name].label,
                 numbers[name] or 1.0,

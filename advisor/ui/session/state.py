@@ -18,10 +18,17 @@ from advisor.foundation.record import record
 from advisor.frames import catalog
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
-from advisor.nouns.inputs import ADAPTERS, Network, Task
+from advisor.nouns.inputs import ADAPTERS, FINE_TUNING, Network, Task
 from advisor.nouns.limits import OwnedHardware
 from advisor.ui.forms.cases import case_of, in_words, input_field
-from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.inputs import (
+    DEFAULTS,
+    EXAMPLE_CARD,
+    FROM_CONFIG,
+    FROM_COUNT,
+    TUNED_SAMPLES,
+    Inputs,
+)
 from advisor.ui.forms.networks import EXAMPLES, network_named
 from advisor.ui.forms.reading import read, used
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
@@ -310,6 +317,17 @@ def open_network() -> None:
         and st.session_state[key("task")] in ADAPTERS
     ):
         st.session_state[key("task")] = Task.PRETRAIN.value
+    open_work()
+
+
+def open_work() -> None:
+    """Take the example of images or samples of a task, where the other task's stands; a callback.
+
+    Nobody tunes on as many images as a network is trained on from the start.
+    """
+    tunes = st.session_state.get(key("task")) in FINE_TUNING
+    if st.session_state.get(key("samples")) in (DEFAULTS.samples, TUNED_SAMPLES):
+        st.session_state[key("samples")] = TUNED_SAMPLES if tunes else DEFAULTS.samples
 
 
 def _of_catalog(names: Callable[[], T]) -> Callable[[], T]:
