@@ -138,7 +138,15 @@ MATRIX_SPEED = {
     "12.1": (None, 4),
 }
 # Cut by NVIDIA (A10G, L20, L40), or without tensor cores.
-CUT = {"a10g": 20 / 9, "l20": 2, "l40": 2, "gtx-1650": 1, "gtx-1660": 1, "gtx-1660-super": 1}
+CUT = {
+    "a10g": 20 / 9,
+    "l20": 2,
+    "l40": 2,
+    "gtx-1650": 1,
+    "gtx-1660": 1,
+    "gtx-1660-super": 1,
+    "gtx-1660-ti": 1,
+}
 
 
 def test_a_generation_has_one_ratio_between_its_formats() -> None:
@@ -238,9 +246,16 @@ def test_derived_memory_says_so() -> None:
         assert card.memory_reported_derived == (source == "reported-memory-rule"), card.key
 
 
+# 96 bits x 14 Gbit/s; three stacks of HBM2; 384 bits x 11.4 Gbit/s.
+NARROW = {"rtx-3050-6gb": 168, "rtx-3050-laptop-6gb": 168, "titan-v": 651.3, "titan-xp": 547.6}
+
+
 def test_bandwidth_suits_the_memory() -> None:
     for card in CATALOG.accelerators:
         if card.segment is Segment.CPU or card.is_instance:
+            continue
+        if card.key in NARROW:
+            assert card.memory_bandwidth_bytes_per_s == NARROW[card.key] * 1e9
             continue
         low, high = BANDWIDTH_GB_PER_S[card.memory_type]
         assert low <= card.memory_bandwidth_bytes_per_s / 1e9 <= high, card.key

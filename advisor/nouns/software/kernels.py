@@ -63,6 +63,16 @@ def narrow_sums(accelerator: Accelerator) -> float:
     return max(1.0, narrow / wide) if narrow and wide else 1.0
 
 
+def integer_rate(accelerator: Accelerator) -> float:
+    """Return the rate of 8-bit integers divided by that of the widest 16-bit format, at least 1.
+
+    Without a 16-bit format the divisor is that of fp32.
+    """
+    peaks = accelerator.peak_flops_per_s
+    wide = max(peaks.get("bf16", 0.0), peaks.get("fp16", 0.0)) or peaks.get("fp32")
+    return max(1.0, peaks["int8"] / wide) if wide and "int8" in peaks else 1.0
+
+
 UNLIKE_BALANCE: Final = 4.0
 """If a card's operations per byte differ from the measured cards' by more than this factor, its
 kernels have another bottleneck. H20 has a fifth to an eighth of the arithmetic of H200 and H100 on
@@ -95,8 +105,8 @@ class MatmulEfficiency(Noun):
     """Curve of one matmul format: see ``equations.roofline.matmul_time_s``."""
 
     overhead_s: Seconds
-    compute: Fraction
-    """Share of the dense peak at large sizes."""
+    compute: Positive
+    """Share of the dense peak at large sizes; above 1 where an engine multiplies in fewer bits."""
     bandwidth: Fraction
     """Share of the memory bandwidth when bandwidth-bound."""
     half_tiles: NonNegative
@@ -348,10 +358,11 @@ def served_kernels(
         return kernels.changed(**served)
     quantised = weight_format.bytes_per_parameter < FORMAT_BYTES["bf16"]
     rate = backend.compute * narrow_sums(accelerator) * (1.0 if quantised else backend.wide)
+    most = integer_rate(accelerator) if quantised else 1.0
     curve, attention = kernels.matmul["default"], kernels.attention
     matmul = MatmulEfficiency(
         overhead_s=0.0,
-        compute=min(1.0, curve.compute * rate),
+        compute=min(most, curve.compute * rate),
         bandwidth=backend.bandwidth,
         half_tiles=0.0,
         half_depth=0.0,
