@@ -100,6 +100,40 @@ def test_a_scheduler_that_looks_for_requests_after_some_steps_lets_them_wait(
     assert many[0] - few[0] == pytest.approx(10 * many[1], rel=0.1)
 
 
+def test_one_request_at_a_server_that_is_started_as_its_guide_says(engine: Engine) -> None:
+    """SGLang's cookbook, without doubts: general kernels of experts, and dense models."""
+    rows = [
+        row
+        for table in ("server_pages.csv", "outside_server_pages.csv")
+        for row in shipped_rows(table)
+        if (row["engine"], row["concurrency"]) == ("sglang", "1") and not row["excluded_from_fit"]
+    ]
+    errors = {
+        quantity: [
+            abs(each.error_pct)
+            for row in rows
+            for each in predict_serving_row(row, engine)
+            if each.quantity == quantity
+        ]
+        for quantity in ("tpot_ms", "ttft_ms")
+    }
+    assert len(errors["tpot_ms"]) >= 10
+    assert median(errors["tpot_ms"]) < 12
+    assert median(errors["ttft_ms"]) < 35
+
+
+def test_prompts_of_answers_that_end_together_share_a_step(engine: Engine) -> None:
+    """Qwen3-32B under SGLang on H100, all prompts and answers of one length."""
+    rows = [
+        row
+        for row in shipped_rows("serving_runs.csv")
+        if (row["engine"], row["model"], row["lengths"]) == ("sglang", "Qwen3-32B", "equal")
+    ]
+    found = [each for row in rows for each in predict_serving_row(row, engine)]
+    assert len(rows) >= 30
+    assert median(abs(each.error_pct) for each in found if each.quantity == "tpot_ms") < 10
+
+
 def test_runs_that_predicted_tokens_are_those_of_such_configurations() -> None:
     """Pairs of runs of one day and one setting: the one with the heads writes faster."""
     rows = [

@@ -30,6 +30,7 @@ from advisor.calibration.tables.cache_rows import fit_cache_interval
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.deployments import BURST, ONLINE, SINGLE
 from advisor.calibration.tables.served_runs import (
+    STARTED,
     TAILS,
     Pack,
     Reading,
@@ -37,32 +38,18 @@ from advisor.calibration.tables.served_runs import (
     read_packs,
     readings_of,
 )
-from advisor.calibration.tables.serving_rows import (
-    BURST_TIME,
-    FIRST,
-    TOKEN,
-    WHOLE,
-    engine_interval,
-    interval_name,
-)
+from advisor.calibration.tables.serving_rows import BURST_TIME, FIRST, TOKEN, WHOLE, interval_name
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.record import record
 from advisor.foundation.resources import data_path
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.software.engines import (
-    DIRECT_FIRST_TOKEN,
-    DIRECT_ROUTED,
-    DIRECT_TIME,
-    TAIL,
-    ServingFacts,
-)
+from advisor.nouns.software.engines import DIRECT, TAIL, ServingFacts
 
 NEARLY: Final = 1e-3
 """Tolerance of fits that start from the constants of all runs."""
 CACHE: Final = "serving_memory"
-DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN})
 WORDS: Final = {
     (TOKEN, True): "time per output token, served",
     (FIRST, True): "time to first token, served",
@@ -201,7 +188,7 @@ def fit_serving_intervals(
 ) -> dict[str, Interval]:
     """80 % intervals of serving times, from residuals of runs that the fit has not seen.
 
-    By name. Of first tokens, servers but the first have their own, with their name behind; bounds
+    By name. Servers but the first have their own, with their name behind; bounds
     are drawn towards those of all servers, the fewer models at a site stand behind them. Without a
     server, sources take the place of models: a few hold most runs. Those of engines with kernels
     of their own hold for cards whose vendor kernels nobody measured too; for
@@ -225,11 +212,10 @@ def fit_serving_intervals(
             continue
         quantity = own[0].reading.quantity
         kin = [item for item in served if item.reading.quantity == quantity]
-        # Servers differ in how they queue prompts, but hardly in how they decode.
-        engines = dict.fromkeys(item.engine for item in own) if quantity == FIRST else (None,)
-        for place, engine in enumerate(engines):
-            runs = [item for item in own if engine in (None, item.engine)]
-            found[f"{name}_{engine}" if place else name] = _interval(runs, kin)
+        found[name] = _interval(own, kin)
+        for engine in dict.fromkeys(item.engine for item in own):
+            runs = [item for item in own if item.engine == engine]
+            found[name if engine == SERVERS[0].name else f"{name}_{engine}"] = _interval(runs, kin)
     for name in dict.fromkeys(item.interval for item in others):
         own = [item for item in others if item.interval == name]
         quantity = own[0].reading.quantity
@@ -273,16 +259,24 @@ def tail_intervals(calibration: Calibration, engine: Engine) -> dict[str, Interv
 
     ``calibration``: with the constants fitted on all runs, none of which is a tail.
     """
-    late: list[ServedReading] = []
-    for fit in SERVERS:
-        facts = calibration.engines.get(fit.name, calibration.serving)
-        own = read_packs(engine, (ONLINE, BURST), TAILS, fit.name)
-        late += held_out(EngineFit(fit.name, (), ()), facts, {}, own, calibration)
+    late = _unfitted(calibration, engine, TAILS)
     sure = [item for item in late if item.interval.endswith(TAIL) and not item.reading.excluded]
     return {
         name: _interval([item for item in sure if item.interval == name], sure)
         for name in dict.fromkeys(item.interval for item in sure)
     }
+
+
+def _unfitted(
+    calibration: Calibration, engine: Engine, tables: Sequence[str]
+) -> list[ServedReading]:
+    """Predict the readings of tables on which no constant is fitted, server by server."""
+    found: list[ServedReading] = []
+    for fit in SERVERS:
+        facts = calibration.engines.get(fit.name, calibration.serving)
+        own = read_packs(engine, (ONLINE, BURST), tables, fit.name)
+        found += held_out(EngineFit(fit.name, (), ()), facts, {}, own, calibration)
+    return found
 
 
 def serving_errors() -> tuple[SpeedErrors, ...]:
@@ -291,8 +285,8 @@ def serving_errors() -> tuple[SpeedErrors, ...]:
     rows = all_held_out(engine.calibration, engine)
 
     def score(item: ServedReading) -> ScoredRun:
-        interval = engine_interval(
-            engine.calibration, item.interval, item.engine, measured=item.card_measured
+        interval = engine.calibration.engine_interval(
+            item.interval, item.engine, measured=item.card_measured
         )
         return ScoredRun(
             group=item.reading.group,
@@ -363,6 +357,7 @@ def serving_sections(kernels: Section, catalog: Catalog, *, called: bool) -> Sec
     sections: Section = {"serving": section_of(common), "engines": fitted}
     final = join_calibration(kernels | sections | blank, data_path(FITTED))
     readings = all_held_out(final, engine, (*SERVERS, *anew))
+    readings += tuple(_unfitted(final, engine, STARTED))
     found = fit_serving_intervals(readings, strange_engines(final, engine) if called else ())
     found |= tail_intervals(final, engine)
     intervals = {name: one.model_dump(mode="json") for name, one in found.items()}

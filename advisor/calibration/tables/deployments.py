@@ -166,11 +166,15 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         # Only the first round of a closed loop starts together.
         rounds = row.integer("burst_requests", 1) / row.integer("concurrency", 1)
         found["start_wave"] = 1 / max(rounds, 1.0)
+    if row.cell("kernels") == "tuned":
+        found["general_experts_s"] = 0.0
     if row.cell("prefix_cache") == "off":
         found["kept_state_s"] = 0.0
     if (rendered_s := row.number("template_s")) is not None:
         found["template_s"] = rendered_s
-    if row.cell("lengths") != EQUAL:
+    if row.cell("lengths") == EQUAL:
+        found["ends_together"] = True
+    else:
         found["prompts_in_step"] = 0.0
     if row_kind(row) == BURST and row.cell("kind") == SATURATED and row.cell("concurrency"):
         found["running_sequences"] = row.integer("concurrency", 1)

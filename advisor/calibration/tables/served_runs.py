@@ -42,6 +42,8 @@ TABLES: Final = (
     "desktop_runs.csv",
     "speech_runs.csv",
 )
+STARTED: Final = ("server_pages.csv",)
+"""Servers as guides start them: their runs widen ranges and tune no constant."""
 TAILS: Final = ("tail_runs.csv", "doubtful_tails.csv")
 """Percentiles under a load, which no constant is fitted on."""
 OFFLOADED: Final = ("offload_runs.csv",)

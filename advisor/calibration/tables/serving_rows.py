@@ -40,7 +40,7 @@ from advisor.estimate.serving.queue import queued
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.software.efficiency import Calibration, Interval
+from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import (
     DIRECT_FIRST_TOKEN,
     DIRECT_ROUTED,
@@ -170,8 +170,7 @@ def _quantities(
     seconds = {FIRST: times.first_s, TOKEN: times.token_s, WHOLE: times.whole_s}
     found = {}
     for quantity, (what, tokens) in measures(load).items():
-        interval = engine_interval(
-            engine.calibration,
+        interval = engine.calibration.engine_interval(
             interval_name(kind, what, deployment),
             deployment.engine_name,
             measured=deployment.measured,
@@ -219,16 +218,6 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     return f"serving_time{ROUTED if deployment.routed else ''}"
 
 
-def engine_interval(
-    calibration: Calibration, name: str, engine: str, *, measured: bool
-) -> Interval:
-    """Return the interval of a time: the engine's own if it has one and is measured."""
-    own = calibration.intervals.get(f"{name}_{engine}")
-    if own and (measured or name in (DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN)):
-        return own
-    return calibration.interval(name, measured=measured)
-
-
 def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLoad, BenchmarkTimes]:
     """Return the requests in flight at a row's rate, and its times at the row's percentile.
 
@@ -244,8 +233,7 @@ def arrived(row: Row, deployment: Deployment, engine: Engine) -> tuple[ServingLo
         | {"arrivals": ARRIVALS[row.cell("arrival")]},
     )
     assert workload.requests_per_s is not None
-    interval = engine_interval(
-        engine.calibration,
+    interval = engine.calibration.engine_interval(
         interval_name(ARRIVING, TOKEN, deployment),
         deployment.engine_name,
         measured=deployment.measured,

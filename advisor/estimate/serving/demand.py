@@ -253,6 +253,12 @@ class ServedModel:
         )
 
     @property
+    def latent_layers(self) -> int:
+        """Layers whose keys and values are expanded from a latent."""
+        names = (matrix for matrix in self.matrices if matrix.name.endswith("key_value_compress"))
+        return sum(matrix.layers for matrix in names)
+
+    @property
     def index_layers(self) -> int:
         """Layers whose attention picks keys by an index."""
         return max(

@@ -34,6 +34,12 @@ BRANCHES_PER_BLOCK = 2.0
 """Attention and feed-forward: the engine's overhead per layer was fitted on blocks with both. Each
 branch ends in one reduction (Narayanan et al. 2021, section 2.3)."""
 
+RUNNING_STEP = 0.5
+"""Steps for which a prompt waits on average where no scheduler works ahead."""
+
+EIGHT_BIT_BYTES = 1.0
+"""Of one stored parameter."""
+
 EXPERT_EXCHANGES = 2.0
 """Dispatch to the experts and return."""
 
@@ -106,7 +112,11 @@ def _overheads(
     short = 1.0 - hardware.short_layers * (1.0 - engine.short_layer_share)
     # The host samples each beam.
     sampled = content.sampled * (content.verified if served.reads_apart else 1.0)
-    yield apart * (engine.step_overhead_s * short + engine.sequence_overhead_s * sampled)
+    # Engines with kernels of their own are called directly.
+    waits = not engine.backends and engine.gathering_steps <= RUNNING_STEP
+    waited = engine.waited_sequence_s if waits else 0.0
+    sequence_s = engine.sequence_overhead_s + waited
+    yield apart * (engine.step_overhead_s * short + sequence_s * sampled)
     common = engine.layer_overhead_s * short
     prompt = hardware.prompt_layer_overhead_s
     decode = common + hardware.layer_overhead_s
@@ -120,7 +130,9 @@ def _overheads(
         yield blocks * np.where(content.prompt_tokens > 0, common + prompt, decode)
         yield hardware.norm_layer_overhead_s * served.further_norms
     yield np.asarray(engine.index_overhead_s * served.index_layers)
-    yield hardware.routed_layer_overhead_s * served.routed_layers
+    wide = served.weight_format.bytes_per_parameter >= EIGHT_BIT_BYTES
+    general_s = engine.general_experts_s if wide else 0.0
+    yield (hardware.routed_layer_overhead_s + general_s) * served.routed_layers
     yield hardware.scan_layer_overhead_s * served.scan_layers
 
 

@@ -34,6 +34,9 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
+AHEAD = 1.5
+"""Steps for which a prompt waits on average if a scheduler works ahead and looks for it in each."""
+
 
 @record
 class TokenShares(StepShares):
@@ -167,8 +170,12 @@ def serving_times(
         at_once = _at_once(served, load, candidates, engine, calibration.network, held)
         prompt = _prompt(served, at_once, load, layout, engine)
         tpot = _token_s(at_once, prompt, load)
-        routed_s = served.routed_layers * engine.routed_request_overhead_s
-        arrival_s = engine.request_overhead_s + routed_s + load.image_host_s
+        layers_s = (
+            served.routed_layers * engine.routed_request_overhead_s
+            + served.latent_layers * engine.latent_request_overhead_s
+            + served.delta_layers * engine.delta_request_overhead_s
+        )
+        arrival_s = engine.request_overhead_s + layers_s + load.image_host_s
         gathered_s = engine.gathering_steps * at_once.alone_s
         known = engine.loop_variation + load.prompt_scv / 2
         variation = np.where(np.isnan(load.prompt_scv), 1.0, known)
@@ -232,7 +239,8 @@ def _at_once(
     batch, chunk, full_chunk, none = np.broadcast_arrays(
         each, np.minimum(new_tokens, limit), limit, 0.0
     )
-    decode, mixed, full = steps((batch, none), (batch - 1, chunk), (none, full_chunk))
+    beside = none if engine.stops_generation else batch - 1
+    decode, mixed, full = steps((batch, none), (beside, chunk), (none, full_chunk))
     drafts_s = np.zeros(1)
     if np.any(load.drafting > 0):
         [draft] = steps((batch, none), verified=np.ones(1))
@@ -305,22 +313,29 @@ def _prompt(
     prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
     prompt_s = prompt_s + engine.kept_state_s * served.delta_layers
     chunks = np.maximum(at_once.steps_per_prompt, 1.0)
+    sharing = prompts_sharing_step(
+        concurrency=at_once.running,
+        output_tokens=np.maximum(load.output_tokens / load.accepted / _steps_between(engine), 1.0),
+        steps_per_prompt=at_once.steps_per_prompt,
+    )
+    read_s, own_s, beside_s = at_once.mixed_s, at_once.mixed_s, at_once.alone_s
+    if engine.stops_generation:
+        # Prompts share a step of their own, and nothing else runs in it.
+        sharing = np.minimum(sharing, at_once.running)
+        read_s = read_s + (sharing - 1) * _further_prompt_s(at_once)
+        own_s, beside_s = read_s / sharing, np.zeros(1)
     extra = prefill_extra_s(
         # One scheduler sets up the prompts of all micro-batches.
         prompt_overhead_s=prompt_s * at_once.apart,
-        prompts_sharing=prompts_sharing_step(
-            concurrency=at_once.running,
-            output_tokens=np.maximum(load.output_tokens / load.accepted, 1.0),
-            steps_per_prompt=at_once.steps_per_prompt,
-        ),
+        prompts_sharing=sharing,
         chunks=chunks,
-        mixed_step_s=at_once.mixed_s,
-        running_step_s=at_once.alone_s,
+        mixed_step_s=own_s,
+        running_step_s=beside_s,
     )
     first_token = first_token_s(
         prompt_overhead_s=prompt_s,
         chunks=chunks,
-        mixed_step_s=at_once.mixed_s,
+        mixed_step_s=read_s,
         chunks_at_once=layout.pipeline if engine.chunks_follow else 1.0,
     )
     service = prompt_service_s(
@@ -331,6 +346,13 @@ def _prompt(
         pipeline=at_once.apart,
     )
     return _Prompt(np.asarray(extra), np.asarray(first_token), np.asarray(service))
+
+
+def _steps_between(engine: ServingFacts) -> float:
+    """Return the steps between two that take in prompts, all of which share the second."""
+    if not engine.stops_generation:
+        return 1.0
+    return np.inf if engine.ends_together else max(2 * (engine.gathering_steps - AHEAD), 1.0)
 
 
 def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:

@@ -21,9 +21,7 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.software.delivery import Delivery, Reliability
 from advisor.nouns.software.engines import (
-    DIRECT_FIRST_TOKEN,
-    DIRECT_ROUTED,
-    DIRECT_TIME,
+    DIRECT,
     OTHERS,
     Count,
     Fraction,
@@ -336,11 +334,17 @@ class Calibration(Noun):
     ) -> Interval:
         """Return the interval of a served time: the engine's own if it has one."""
         name = weight_format.engine
-        if quantity in (DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN):
+        if quantity in DIRECT:
             facts = self.engine_for(weight_format)
             name = next((key for key, each in self.engines.items() if each is facts), name)
-        own = self.intervals.get(f"{quantity}_{name}")
-        return own or self.interval(quantity, measured=measured)
+        return self.engine_interval(quantity, name, measured=measured)
+
+    def engine_interval(self, quantity: str, engine: str, *, measured: bool) -> Interval:
+        """Return the engine's own interval if it has one, and a server's only on measured cards."""
+        own = self.intervals.get(f"{quantity}_{engine}")
+        if own and (measured or quantity in DIRECT):
+            return own
+        return self.interval(quantity, measured=measured)
 
     def training_interval(
         self,

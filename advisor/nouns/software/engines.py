@@ -21,6 +21,7 @@ DIRECT_TIME: Final = "serving_direct"
 DIRECT_ROUTED: Final = "serving_direct_routed"
 """The same for models with routed experts."""
 DIRECT_FIRST_TOKEN: Final = "serving_direct_first_token"
+DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_ROUTED, DIRECT_FIRST_TOKEN})
 TAIL: Final = "_tail"
 """Behind the name of an interval: that of the time that 95 or 99 % of the requests stay below."""
 HOST_TIME: Final = "serving_host"
@@ -139,8 +140,15 @@ class ServingFacts(Noun):
     index_overhead_s: Seconds = 0.0
     """Fixed cost per step of each layer whose attention picks keys by an index, beyond the index's
     products: kernels that round, score and pick the keys of every sequence. [s]"""
+    general_experts_s: Seconds = 0.0
+    """What general kernels of routed experts in 8 bits or more add to each such layer of a step,
+    over kernels that are tuned for the card: they sort tokens and add up results in launches of
+    their own. [s]"""
     sequence_overhead_s: Seconds = 0.0
     """Host time per running sequence and step: scheduling, sampling, detokenisation. [s]"""
+    waited_sequence_s: Seconds = 0.0
+    """What that time has besides in releases whose scheduler does not work ahead, so that the card
+    waits for it: none of today's. [s]"""
     prompt_overhead_s: Seconds = 0.0
     """Time that one prompt adds to each layer of the step that carries it, beyond its tokens:
     kernels start one by one, without captured graphs. [s]"""
@@ -151,6 +159,14 @@ class ServingFacts(Noun):
     """Time from a request's arrival to its first step: transport, tokenisation, scheduling. [s]"""
     routed_request_overhead_s: Seconds = 0.0
     """What each layer of routed experts adds to that time. [s]"""
+    latent_request_overhead_s: Seconds = 0.0
+    """What each layer of latent attention adds to it. [s]"""
+    delta_request_overhead_s: Seconds = 0.0
+    """What each recurrence by the delta rule adds to it. [s]"""
+    stops_generation: bool = False
+    """Whether a step that reads prompts carries no running sequence."""
+    ends_together: bool = False
+    """Whether answers that start in one step end in one, as a load generator's of one length do."""
     gathering_steps: NonNegative = 0.0
     """Steps of the others that a prompt waits for on average: half of the running one, the next if
     the scheduler works ahead, and more if it collects prompts or looks for new ones after every few
