@@ -50,6 +50,16 @@ class _Training(Sized, Operated):
     )
     """None takes 4096 or the model's maximum, whichever is less. Of an encoder-decoder pair, what
     the encoder reads."""
+    document_length: Length | None = asked(
+        "mean tokens of the documents that fill a sequence, if attention stays within each",
+        label="Packed documents",
+        reads=Reads.LENGTH,
+        networks=TEXT,
+        blank="One fills a sequence",
+        explained="Mean tokens of the documents that are packed into a sequence. Where attention "
+        "stays within each of them, it costs what their own lengths cost.",
+    )
+    """Of like lengths; longer ones among them cost more. None: one document fills a sequence."""
     global_batch: PositiveCount | None = asked(
         "sequences, images or samples per optimizer step", label="Batch per step", blank="Usual"
     )

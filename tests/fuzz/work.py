@@ -112,6 +112,7 @@ SENSIBLE: Final[dict[str, Callable[[Random], Any]]] = {
     "workload.tokens": _log(1, 1e14),
     "workload.samples": _log(1, 1e12),
     "workload.sequence_length": _whole(1, 1_000_000),
+    "workload.document_length": _whole(1, 1_000_000),
     "workload.global_batch": _whole(1, 100_000),
     "workload.epochs": _log(0.01, 100),
     "workload.evaluation_tokens": _log(1, 1e12),

@@ -1,6 +1,6 @@
 """Fits the curves of kernels on measured times."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -164,20 +164,24 @@ def _fit_attention(
         backward=backward,
         half_keys=half_keys,
         portable=_flash_2(set(accelerators) & set(fits.portable), cards, forward, backward),
-        scan=rounded(fits.scan_share * _flash_2(accelerators, cards, forward, backward), 3),
+        scan=rounded(
+            fits.scan_share * min(1.0, _flash_2(accelerators, cards, forward, backward)), 3
+        ),
         cache_bandwidth=_cache_bandwidth(decodes.of(accelerators), cards),
         fit=quality(found.errors, np.concatenate(outside), fit=found.fit),
     )
 
 
-def _flash_2(accelerators: Iterable[str], cards: Cards, forward: float, backward: float) -> float:
-    """Rate of FlashAttention-2 over that of the fitted kernels, forward and backward together."""
+def _flash_2(accelerators: Container[str], cards: Cards, forward: float, backward: float) -> float:
+    """Rate of FlashAttention-2 over that of the fitted kernels, forward and backward together.
+
+    Over several generations, that of the card listed first.
+    """
     passes = 1.0 + FLASH_BACKWARD_FLOPS
     fitted = passes / (1.0 / forward + FLASH_BACKWARD_FLOPS / backward)
-    for card in accelerators:
-        if rate := kernel_fits().flash_2_flops_per_s.get(card):
-            share = rate / cards[card].peak_flops_per_s["bf16"]
-            return rounded(min(1.0, share / fitted), 3)
+    for card, rate in kernel_fits().flash_2_flops_per_s.items():
+        if card in accelerators:
+            return rounded(rate / cards[card].peak_flops_per_s["bf16"] / fitted, 3)
     return 1.0
 
 

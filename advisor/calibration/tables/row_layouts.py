@@ -13,6 +13,7 @@ from advisor.estimate.candidates import Candidates
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import training_time
+from advisor.foundation.units import GIGABIT_PER_S
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunks
 from advisor.nouns.software.efficiency import Calibration
@@ -140,13 +141,16 @@ def _virtual_stages(row: Row, architecture: ModelArchitecture, pipeline: int) ->
 
 
 def row_node(row: Row, standard: Node) -> Node:
-    """Return the accelerator's standard node with the row's number of accelerators."""
+    """Return the accelerator's standard node with the row's number of accelerators and network."""
     count = row.integer("accelerators_per_node", standard.accelerators)
     total = row.integer("num_accelerators", 1)
-    network = standard.inter_bytes_per_s
+    told = row.number("network_gbit_per_s")
+    network = told * GIGABIT_PER_S / max(1, count) if told else standard.inter_bytes_per_s
     if network is None and total > count:
         count = total
     launch_us = row.number("host_launch_us")
     return standard.changed(
-        accelerators=max(1, count), launch_s=None if launch_us is None else launch_us * 1e-6
+        accelerators=max(1, count),
+        inter_bytes_per_s=network,
+        launch_s=None if launch_us is None else launch_us * 1e-6,
     )

@@ -22,6 +22,9 @@ from advisor.nouns.training_choices import AttentionKernel
 
 USUAL_HEAD: Final = 128.0
 """Elements of the heads of the measured attention."""
+SHORT_KEYS: Final = 512.0
+"""Keys for each query, those of 1,024 tokens, at which FlashAttention-2 gains nothing on the
+measured kernels."""
 
 
 def attention_passes(
@@ -31,7 +34,7 @@ def attention_passes(
     layout, hardware = candidates.layout, candidates.hardware
     math = _takes_math(op, run)
     if run.attention is not AttentionKernel.EAGER and not math:
-        keys = keys_attended(op, run.sequence_length)
+        keys = keys_attended(op, run.attended_length)
         flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
         narrow = kernel_facts().softmax_elements
         width = op.flops_per_token_per_key / (4.0 * op.heads * op.positions_per_token)
@@ -41,10 +44,15 @@ def attention_passes(
         if run.stack.eager:
             # Other stacks' paces were fitted on their own kernels.
             rate = (1.0 + narrow / USUAL_HEAD) / (1.0 + narrow / dim)
-        if software.portable_attention or run.switches.portable_attention:
-            rate = rate * hardware.attention_portable
+        # FlashAttention-2 computes in 16 bits. Where it is the faster one, all stacks take it.
+        portable = np.minimum(hardware.attention_portable, 1.0 if run.recipe.single else np.inf)
+        faster = np.maximum(portable, 1.0)
+        bound = software.portable_attention or run.switches.portable_attention
+        rate = rate * (portable if bound else faster)
         if run.attention is AttentionKernel.FLASH_1:
-            rate = kernel_facts().first_flash * hardware.attention_portable
+            rate = kernel_facts().first_flash * portable
+        # What it gains, it gains on long sequences.
+        half_keys = faster * (hardware.attention_half_keys + SHORT_KEYS) - SHORT_KEYS
 
         def timed(efficiency: Floats, passes: float, kernels: int) -> Floats:
             found = attention_time_s(
@@ -52,7 +60,7 @@ def attention_passes(
                 keys=keys,
                 peak_flops_per_s=hardware.fused_flops_per_s,
                 efficiency=efficiency * rate,
-                half_keys=hardware.attention_half_keys,
+                half_keys=half_keys,
                 overhead_s=kernels * hardware.attention_overhead_s,
             )
             return np.asarray(found)

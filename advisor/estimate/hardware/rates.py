@@ -74,7 +74,7 @@ def card_rates(
         # Measured on attention; a card whose kernels nobody measured has no generation before.
         "portable_products": 1.0
         if kernels.evidence is Evidence.ASSUMED
-        else kernels.attention.portable,
+        else min(1.0, kernels.attention.portable),
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,

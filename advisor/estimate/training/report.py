@@ -41,7 +41,7 @@ def model_flops_per_token(run: TrainingRun) -> float:
 
     The forward pass of a preference's reference model counts too.
     """
-    fold = fold_flops(run.architecture, run.sequence_length, run)
+    fold = fold_flops(run.architecture, run.attended_length, run)
     reference = run.reference_passes * (fold.forward - fold.adapters)
     # Images and frozen rows need no gradients.
     spared = sum(
@@ -67,7 +67,7 @@ def hardware_flops_per_token(run: TrainingRun, recompute: Floats) -> Floats:
     run = as_computed(run)
     every = tuple(op for op in run.architecture.operators if made_again(op, run.architecture))
     some, again = (
-        fold_flops(run.architecture.changed(operators=remade), run.sequence_length, run).forward
+        fold_flops(run.architecture.changed(operators=remade), run.attended_length, run).forward
         for remade in (remade_by_selection(run), every)
     )
     once_more = np.where(recompute >= 2, again, np.where(recompute >= 1, some, 0.0))
@@ -132,14 +132,14 @@ def evaluation_s(run: TrainingRun, step_s: Floats | float, accelerators: Floats 
 @by_identity(64)
 def _evaluation_steps(run: TrainingRun) -> float:
     """Training steps that take as long as the forward passes of all evaluation."""
-    fold = fold_flops(run.architecture, run.sequence_length, run)
+    fold = fold_flops(run.architecture, run.attended_length, run)
     forward = fold.forward / model_flops_per_token(run)
     return run.evaluation_tokens / run.tokens_per_step * forward
 
 
 def count_flops(run: TrainingRun, layout: ParallelLayout) -> FlopCount:
     """Exact operation counts of one optimizer step."""
-    fold = fold_flops(run.architecture, run.sequence_length, run)
+    fold = fold_flops(run.architecture, run.attended_length, run)
     per_token = model_flops_per_token(run)
     recompute = LayoutArrays.of(layout).recompute
     hardware = float(hardware_flops_per_token(run, recompute)[0])

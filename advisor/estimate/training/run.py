@@ -71,6 +71,8 @@ class TrainingRun:
     """Whether adapters are on routed experts, too."""
     assumptions: tuple[str, ...] = ()
     switches: MemorySwitches = MemorySwitches()
+    document_length: int | None = None
+    """Tokens within which attention stays; None for whole sequences."""
     evaluation_tokens: float = 0.0
     """Evaluated during the run, in the same unit as ``tokens``."""
     cross_entropy: CrossEntropy | None = None
@@ -86,6 +88,11 @@ class TrainingRun:
     def unit(self) -> Unit:
         """The unit of ``tokens``. If it is not a token, ``sequence_length`` is 1."""
         return self.architecture.unit
+
+    @property
+    def attended_length(self) -> int:
+        """Tokens of the stretch within which attention stays."""
+        return min(self.sequence_length, self.document_length or self.sequence_length)
 
     @property
     def stack(self) -> SoftwareStack:
@@ -200,6 +207,8 @@ def resolve_training(
             notes=notes,
         )
     )
+    if workload.document_length:
+        notes.append("the trainer tells attention where each packed document ends")
     if preference is Preference.DPO:
         notes.append(_REFERENCE[method in ADAPTED])
     optimizer = workload.optimizer or default_optimizer(architecture, method, notes)
@@ -230,6 +239,7 @@ def resolve_training(
         loading=loading,
         operator=workload.operator,
         offers=() if offer is None else (offer,),
+        document_length=workload.document_length,
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
         switches=MemorySwitches(
             reduce_format=workload.reduce_format,

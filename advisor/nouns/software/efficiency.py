@@ -124,7 +124,7 @@ class Calibration(Noun):
     narrowest name of a generation (``Ampere half-rate`` means its GeForce cards). Above 1 if
     clocks exceed the data sheet's. It scales the generation's constants."""
     measured_apart: dict[str, dict[str, NonNegative]]
-    """Fields of the kernels that other measurements tell, by generation."""
+    """Fields of the kernels that other measurements tell, by generation or its narrower name."""
     processor_half_tiles: NonNegative
     """``half_tiles`` of processors: a small product fills their few cores."""
     vector_compute: Fraction
@@ -245,7 +245,8 @@ class Calibration(Noun):
         lasting = self.sustained.get(accelerator.key, self.sustained.get(accelerator.architecture))
         if lasting is not None:
             found = found.changed(sustained=lasting)
-        found = found.changed(**self.measured_apart.get(accelerator.architecture, {}))
+        for name in reversed(names):
+            found = found.changed(**self.measured_apart.get(name, {}))
         if measured and not found.balanced_on(accelerator):
             found = found.unlike(self.kernels[OTHERS], found.streamed_share(accelerator))
             measured = False

@@ -139,8 +139,8 @@ class AttentionEfficiency(Noun):
     """Backward pass, for 2.5 times the forward FLOPs (the scores are recomputed)."""
     half_keys: NonNegative = 0.0
     """Keys per query at which the rate is half of its limit."""
-    portable: Fraction = 1.0
-    """Rate of FlashAttention-2 relative to the measured kernels written for the generation."""
+    portable: Positive = 1.0
+    """Rate of FlashAttention-2 relative to the measured kernels of serving engines."""
     scan: Fraction = 0.15
     """Rate of chunked recurrences relative to ``forward``."""
     cache_bandwidth: Fraction | None = None

@@ -1,18 +1,13 @@
 """Measures NVIDIA, AMD and Apple devices, and processors, with PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from advisor.errors import ProbeError
 from advisor.probe.devices import backend
 from advisor.probe.devices.host import HOST_SAMPLE_S, free_memory_bytes
 from advisor.probe.report import Device, DeviceKind, NumberFormat, TransferKind
-
-if TYPE_CHECKING:
-    import torch
 
 T = TypeVar("T")
 
@@ -190,7 +185,7 @@ class TorchBackend:
         if self._events:
             self._torch.cuda.empty_cache()
 
-    def _random(self, rows: int, columns: int, number_format: str) -> torch.Tensor:
+    def _random(self, rows: int, columns: int, number_format: str) -> Any:
         torch = self._torch
         if number_format == "int8":
             return torch.randint(
