@@ -86,8 +86,15 @@ def test_each_task_has_its_own_changes(changed: dict[str, Any], expected: list[s
 
 
 def test_a_deadline_that_is_missed_offers_the_time_and_the_work_that_meets_it() -> None:
-    missed = Rejection.model_construct(
-        code=RejectionCode.DEADLINE, actual=117.0, limit=24.0, unit="h"
+    missed = Rejection(
+        accelerator="rtx-3060-12gb",
+        accelerator_name="RTX 3060",
+        code=RejectionCode.DEADLINE,
+        message="",
+        remedy="",
+        actual=117.0,
+        limit=24.0,
+        unit="h",
     )
     found = [*remedies.near_misses(DEFAULTS, [missed])]
     # 24 of 117 hours do 2.05 of 10 million tokens, and limits are met with two percent to spare.
