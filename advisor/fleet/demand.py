@@ -36,7 +36,7 @@ from advisor.nouns.workload import Serving
 from advisor.planning.search.options import Option
 from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import System
-from advisor.planning.serving_defaults import Pace
+from advisor.planning.usual_limits import Pace
 
 MORE: Final = (8, 4, 2)
 """Multiples of the peak that a replica is tried with where more work is asked about."""

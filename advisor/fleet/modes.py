@@ -15,6 +15,7 @@ from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND, MONTHS_PER_YEAR
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import TOGETHER, PriceKind
 from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.serving_defaults import serving_defaults
 from advisor.nouns.workload import Serving, Workload
 from advisor.planning.beside_api import hosted_models
 from advisor.planning.prepared import prepared, resolved, with_demand
@@ -22,7 +23,6 @@ from advisor.planning.search.options import Option
 from advisor.planning.search.ranking import best_option
 from advisor.planning.search.systems import System
 from advisor.planning.searched import Searched
-from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.spot import aged_factor
 
 Serves = Callable[[Option], float]

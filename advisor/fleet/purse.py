@@ -38,7 +38,7 @@ from advisor.owning.results import BudgetAnswer, Purchase
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.software import search_and_host
-from advisor.planning.serving_defaults import Pace, latency_words, usual_limits
+from advisor.planning.usual_limits import Pace, latency_words, usual_limits
 
 DESKS: Final = 12
 """Most computers without a rack that somebody looks after beside other work. Assumed."""

@@ -8,13 +8,14 @@ from advisor.architecture.resolve import resolve_model
 from advisor.catalog import Catalog
 from advisor.estimate.resolved_case import ResolvedCase
 from advisor.estimate.tools.serving_formats import Way
-from advisor.estimate.tools.software import ToolRules, for_few
+from advisor.estimate.tools.software import ToolRules
 from advisor.fleet.machines import Machine, Slice, machine_system, slices
 from advisor.fleet.portfolio import FleetWorkload, Means
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.serving_defaults import for_few
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import loses_little
 from advisor.nouns.workload import Serving
@@ -23,8 +24,8 @@ from advisor.planning.search.options import Option, in_time
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, find_systems
 from advisor.planning.search.tries import Tried
-from advisor.planning.serving_defaults import Pace, usual_limits
 from advisor.planning.spanning import spanning
+from advisor.planning.usual_limits import Pace, usual_limits
 
 MOST_PER_REPLICA: Final = 16
 """Most cards of one replica of a service."""

@@ -33,8 +33,8 @@ from advisor.foundation.record import record
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.demand import Demand
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.serving_defaults import serving_defaults
 from advisor.nouns.workload import Serving
-from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.time_ranges import TimeSpreads
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,8 @@ from advisor.equations.serving.queueing import many_servers_wait_s, tail_quantil
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.serving.arrivals import arrivals_of
-from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
+from advisor.estimate.serving.cache import cached_bytes_per_sequence
+from advisor.estimate.serving.demand import served_on
 from advisor.estimate.serving.queued import PERCENTILES
 from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.formatting import milliseconds, money, percent, rate
@@ -34,7 +35,7 @@ from advisor.planning.search.options import Option, meets_tpot
 from advisor.planning.search.replicas import WIDE_EXPERTS
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import LADDER, System, find_systems
-from advisor.planning.serving_defaults import usual_limits
+from advisor.planning.usual_limits import usual_limits
 
 EACH: Final = 24
 """Up to here, every number of cards is tried for the answers; beyond, steps of an eighth."""

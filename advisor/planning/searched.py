@@ -32,14 +32,14 @@ from advisor.planning.search.ranking import RankColumns, best_option, best_per_a
 from advisor.planning.search.replicas import fewest_machines
 from advisor.planning.search.software import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
-from advisor.planning.serving_defaults import (
+from advisor.planning.spanning import spanning
+from advisor.planning.usual_limits import (
     LATENCIES,
     latency_words,
     pace_words,
     slower_limits,
     usual_limits,
 )
-from advisor.planning.spanning import spanning
 
 PLANS_ASKED, PLANS_BRIEF, PLANS_BESIDE = 3, 2, 1
 """Number of plans for the asked objective, in a brief answer too, and for each other one."""

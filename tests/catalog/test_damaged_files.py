@@ -65,11 +65,11 @@ from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
 from advisor.nouns.images import vision_towers
 from advisor.nouns.precision import number_formats
+from advisor.nouns.serving_defaults import serving_defaults
 from advisor.nouns.software.published_weights import listed_weights
 from advisor.nouns.software.quality import quality_losses
 from advisor.nouns.software.tools import tool_choice
 from advisor.nouns.techniques import technique_facts
-from advisor.planning.serving_defaults import serving_defaults
 from advisor.probe.checks.training_check import check_models
 from advisor.probe.measuring.plan import probe_sizes
 from docs.writers.prices_page import prices_page

@@ -7,7 +7,8 @@ from advisor.architecture.presets import load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import load_catalog
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.serving.demand import ServingLoad, cached_bytes_per_sequence, served_on
+from advisor.estimate.serving.cache import cached_bytes_per_sequence
+from advisor.estimate.serving.demand import ServingLoad, served_on
 from advisor.estimate.serving.memory import (
     ServingMemory,
     longest_request,

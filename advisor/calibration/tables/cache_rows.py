@@ -19,7 +19,8 @@ from advisor.calibration.tables.reading import Release, Row, shipped_rows
 from advisor.errors import AdvisorError, refusal
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import UNPADDED, padded_widths
-from advisor.estimate.serving.demand import ServedModel, ServingLoad, cached_bytes_per_sequence
+from advisor.estimate.serving.cache import cached_bytes_per_sequence
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.engine_limits import communication_bytes, sampled_sequences
 from advisor.estimate.serving.memory import loose_part, serving_memory
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES

@@ -67,8 +67,7 @@ SINGLE: Final = "llm_single_stream"
 FIRST_ENGINE: Final = "vllm"
 """The engine whose constants and intervals have no prefix in their names."""
 UNLIMITED: Final = 2048
-"""Most sequences of an engine at an unlimited request rate (TensorRT-LLM's
-``max_batch_size``)."""
+"""Most sequences of an engine at an unlimited rate (TensorRT-LLM's ``max_batch_size``)."""
 
 
 @record
@@ -229,11 +228,9 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
             "tensor": row.integer("tensor", max(1, count // (pipeline * data))),
         },
     )
+    padded = padded_widths(accelerator, stored)
     served = ServedModel.of(
-        architecture,
-        weight_format=stored,
-        cache_bytes=cache_bytes(row),
-        padded_to=padded_widths(accelerator, stored),
+        architecture, weight_format=stored, cache_bytes=cache_bytes(row), padded_to=padded
     )
     engines = engine.calibration.engines
     date = row.cell("software_date") or row.cell("measured_date")

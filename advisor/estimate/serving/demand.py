@@ -16,13 +16,10 @@ from numpy.typing import NDArray
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, Phase
-from advisor.equations.serving.engine import cache_share
 from advisor.equations.serving.queueing import log_normal_scv
-from advisor.equations.training.memory import stage_share as layer_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays
 from advisor.estimate.hardware.card_formats import UNPADDED, cache_format, padded_widths
 from advisor.estimate.serving.engine_limits import batched_tokens
-from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.speculation import speculated
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES, bytes_per_parameter
 from advisor.foundation.record import by_identity, record
@@ -248,22 +245,30 @@ class ServedModel:
     @property
     def delta_layers(self) -> int:
         """Layers whose recurrence removes from its state what it writes anew."""
-        return sum(
-            matrix.layers for matrix in self.matrices if matrix.name.endswith("write_strength")
-        )
+        return self._layers_with("write_strength")
 
     @property
     def latent_layers(self) -> int:
         """Layers whose keys and values are expanded from a latent."""
-        names = (matrix for matrix in self.matrices if matrix.name.endswith("key_value_compress"))
-        return sum(matrix.layers for matrix in names)
+        return self._layers_with("key_value_compress")
+
+    def arrival_s(self, engine: ServingFacts) -> float:
+        """Return the time from a request's arrival to its first step. [s]"""
+        return (
+            engine.request_overhead_s
+            + self.routed_layers * engine.routed_request_overhead_s
+            + self.latent_layers * engine.latent_request_overhead_s
+            + self.delta_layers * engine.delta_request_overhead_s
+        )
+
+    def _layers_with(self, matrix: str) -> int:
+        return sum(row.layers for row in self.matrices if row.name.endswith(matrix))
 
     @property
     def index_layers(self) -> int:
         """Layers whose attention picks keys by an index."""
-        return max(
-            (row.layers for row in self.attention if row.name.endswith("index_scores")), default=0
-        )
+        found = (row.layers for row in self.attention if row.name.endswith("index_scores"))
+        return max(found, default=0)
 
     @property
     def encoder_layers(self) -> int:
@@ -368,37 +373,3 @@ def _fused(
 
 
 _MATRIX_KINDS: Final = frozenset({OperatorKind.MATMUL, OperatorKind.ROUTING})
-
-
-def stage_share(model: ModelArchitecture, layout: LayoutArrays) -> Floats:
-    """Return the share of the blocks on the pipeline stage with the most layers."""
-    layers = float(model.num_hidden_layers)
-    return np.asarray(layer_share(layers=layers, pipeline=layout.pipeline, virtual_stages=1.0))
-
-
-def cached_bytes_per_sequence(
-    served: ServedModel, layout: LayoutArrays, tokens: Floats | float
-) -> Floats:
-    """Return the cache of one sequence of ``tokens`` tokens on one accelerator, in bytes.
-
-    Includes recurrent state, and the encoder output that a decoder keeps. Windows limit the
-    tokens of their layers. Leaves out that paged engines round up to blocks of 16 tokens.
-    """
-    total = np.zeros(np.broadcast_shapes(np.shape(tokens), layout.tensor.shape))
-    for row in served.attention:
-        share = row_cache_share(row, layout)
-        kept = np.minimum(tokens, row.window) if row.window else tokens
-        kept = float(row.keys) if row.keys else kept
-        cached = share * row.cache_elements_per_token * kept * served.cache_bytes
-        # The format of the cache does not change the format of the state.
-        state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
-        total = total + row.layers * (cached + state)
-    return (
-        total * stage_share(served.model, layout) * (1.0 - host_parts(served.model, layout).layers)
-    )
-
-
-def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:
-    """Return the share of the row's cache that one tensor-parallel rank holds."""
-    heads = float(max(row.cache_heads, 1))
-    return np.asarray(cache_share(heads=heads, tensor_parallel=layout.tensor))

@@ -10,13 +10,8 @@ from advisor.architecture.table.operators import Division, Operator, OperatorKin
 from advisor.architecture.weights.gguf_bytes import TOKENS
 from advisor.equations.serving.memory import adapter_bytes, longest_in_piece, padded_share
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
-from advisor.estimate.serving.demand import (
-    INPUT_DIVIDED_TARGETS,
-    ServedModel,
-    ServingLoad,
-    cached_bytes_per_sequence,
-    stage_share,
-)
+from advisor.estimate.serving.cache import block_share, cached_bytes_per_sequence
+from advisor.estimate.serving.demand import INPUT_DIVIDED_TARGETS, ServedModel, ServingLoad
 from advisor.estimate.serving.engine_limits import communication_bytes
 from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.images import tower_bytes
@@ -259,7 +254,7 @@ def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Flo
             held = held * _padding(row, served, layout)
         held = held * (1.0 - parts.share(row.part, routed=row.division is Division.EXPERT))
         part_bytes[row.part] = part_bytes[row.part] + held
-    blocks = part_bytes[Part.BLOCK] * stage_share(model, layout)
+    blocks = part_bytes[Part.BLOCK] * block_share(model, layout)
     embedding, head = part_bytes[Part.EMBEDDING], part_bytes[Part.HEAD]
     if on_host:
         head = head + (embedding if model.tied_embeddings else 0.0)
@@ -297,7 +292,7 @@ def adapters_bytes(served: ServedModel, load: ServingLoad, layout: LayoutArrays)
         )
         experts = row.experts / layout.expert if routed else 1.0
         total = total + row.layers * experts * one
-    return total * stage_share(served.model, layout)
+    return total * block_share(served.model, layout)
 
 
 def longest_request(

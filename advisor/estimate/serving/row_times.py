@@ -15,7 +15,8 @@ from advisor.equations.roofline import (
 )
 from advisor.equations.serving.engine import experts_touched, mean_attended_tokens
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.serving.demand import ServedMatrix, ServedModel, row_cache_share
+from advisor.estimate.serving.cache import row_cache_share
+from advisor.estimate.serving.demand import ServedMatrix, ServedModel
 from advisor.estimate.serving.host_parts import HostParts
 from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.foundation.record import record

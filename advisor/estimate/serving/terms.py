@@ -6,7 +6,8 @@ import numpy as np
 
 from advisor.equations.serving.continuous_batching import pipeline_batches
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.serving.demand import ServedModel, cached_bytes_per_sequence
+from advisor.estimate.serving.cache import cached_bytes_per_sequence
+from advisor.estimate.serving.demand import ServedModel
 from advisor.estimate.serving.engine_limits import batched_tokens, sampled_sequences
 from advisor.estimate.serving.stored_bytes import mean_bytes_per_parameter
 from advisor.foundation.units import MB, MICROSECOND, MILLISECOND, TB, trimmed

@@ -34,9 +34,6 @@ from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
 from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
-AHEAD = 1.5
-"""Steps for which a prompt waits on average if a scheduler works ahead and looks for it in each."""
-
 
 @record
 class TokenShares(StepShares):
@@ -170,12 +167,7 @@ def serving_times(
         at_once = _at_once(served, load, candidates, engine, calibration.network, held)
         prompt = _prompt(served, at_once, load, layout, engine)
         tpot = _token_s(at_once, prompt, load)
-        layers_s = (
-            served.routed_layers * engine.routed_request_overhead_s
-            + served.latent_layers * engine.latent_request_overhead_s
-            + served.delta_layers * engine.delta_request_overhead_s
-        )
-        arrival_s = engine.request_overhead_s + layers_s + load.image_host_s
+        arrival_s = served.arrival_s(engine) + load.image_host_s
         gathered_s = engine.gathering_steps * at_once.alone_s
         known = engine.loop_variation + load.prompt_scv / 2
         variation = np.where(np.isnan(load.prompt_scv), 1.0, known)
@@ -315,7 +307,7 @@ def _prompt(
     chunks = np.maximum(at_once.steps_per_prompt, 1.0)
     sharing = prompts_sharing_step(
         concurrency=at_once.running,
-        output_tokens=np.maximum(load.output_tokens / load.accepted / _steps_between(engine), 1.0),
+        output_tokens=np.maximum(load.output_tokens / load.accepted / engine.steps_between, 1.0),
         steps_per_prompt=at_once.steps_per_prompt,
     )
     read_s, own_s, beside_s = at_once.mixed_s, at_once.mixed_s, at_once.alone_s
@@ -346,13 +338,6 @@ def _prompt(
         pipeline=at_once.apart,
     )
     return _Prompt(np.asarray(extra), np.asarray(first_token), np.asarray(service))
-
-
-def _steps_between(engine: ServingFacts) -> float:
-    """Return the steps between two that take in prompts, all of which share the second."""
-    if not engine.stops_generation:
-        return 1.0
-    return np.inf if engine.ends_together else max(2 * (engine.gathering_steps - AHEAD), 1.0)
 
 
 def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:

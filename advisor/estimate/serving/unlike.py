@@ -8,7 +8,8 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.equations.serving.engine import rate_in_turn
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.hardware.card_formats import compute_format
-from advisor.estimate.serving.demand import cached_bytes_per_sequence, served_on
+from advisor.estimate.serving.cache import cached_bytes_per_sequence
+from advisor.estimate.serving.demand import served_on
 from advisor.estimate.serving.stored_bytes import mean_bytes_per_parameter
 from advisor.foundation.formatting import percent
 from advisor.foundation.units import GIB

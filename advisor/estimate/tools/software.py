@@ -21,6 +21,7 @@ from advisor.foundation.record import by_identity, record
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment, UnlikeCards
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.serving_defaults import for_few
 from advisor.nouns.software.stacks import known_stacks
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.software.tool_offers import Kind, ServingOffer, Support
@@ -45,11 +46,6 @@ def kind_of(card: Accelerator) -> Hashable:
 def estimating_stacks() -> frozenset[str]:
     """Return the stacks that estimate at least one tool."""
     return frozenset(name for tool in known_tools().values() for name in tool.stacks)
-
-
-def for_few(workload: Serving) -> bool:
-    """Return whether so few ask at once that tools for a card of one's own come first."""
-    return workload.requests_per_s is None and workload.concurrency <= tool_choice().few.users
 
 
 @record

@@ -1,5 +1,6 @@
 """Serving engines: the time and memory that each adds to its kernels, and engines' own kernels."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, TypeGuard
 
@@ -115,6 +116,10 @@ class ImageKernels(Noun):
     convolutions: Fraction
     """Least share of convolutions in the FLOPs of the networks of those runs."""
     source: str
+
+
+AHEAD: Final = 1.5
+"""Steps for which a prompt waits on average if a scheduler works ahead and looks in each."""
 
 
 class ServingFacts(Noun):
@@ -268,6 +273,13 @@ class ServingFacts(Noun):
     """Generations on which these builds differ from later ones; empty for all."""
     recurrent: bool = False
     """Whether they differ for networks with a recurrence alone."""
+
+    @property
+    def steps_between(self) -> float:
+        """Steps between two that take in prompts; infinite where answers end together."""
+        if not self.stops_generation:
+            return 1.0
+        return math.inf if self.ends_together else max(2 * (self.gathering_steps - AHEAD), 1.0)
 
     def short_layers(self, generations: Sequence[str]) -> bool:
         """Return whether a card of these generations has the smaller cost per layer."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from advisor.catalog import Catalog
-from advisor.estimate.tools.software import for_few
 from advisor.foundation.formatting import milliseconds, money
 from advisor.foundation.units import trimmed
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
 from advisor.nouns.limits import OwnedHardware
+from advisor.nouns.serving_defaults import for_few
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import PricedCase
 from advisor.planning.results import Advice

@@ -30,6 +30,7 @@ from advisor.nouns.case import Case, ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
+from advisor.nouns.serving_defaults import serving_defaults
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.quality import quality_words
 from advisor.nouns.software.tools import known_tools
@@ -40,7 +41,6 @@ from advisor.planning.machines import hardware_system, hardware_systems
 from advisor.planning.prepared import PricedCase
 from advisor.planning.search.options import Price
 from advisor.planning.search.systems import System, by_host_memory
-from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.stated import best_placement
 
 OUTPUT_TOKENS: Final = 256

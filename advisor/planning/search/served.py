@@ -19,6 +19,7 @@ from advisor.foundation.dates import current_day
 from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.serving_defaults import serving_defaults
 from advisor.nouns.software.quality import loses_little
 from advisor.nouns.software.tool_choice import Duty
 from advisor.nouns.workload import Serving
@@ -30,7 +31,6 @@ from advisor.planning.search.served_rows import ServedWork, Strain
 from advisor.planning.search.serving import ServingSearch, most_replicas, search_serving
 from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.search.tries import Found, Tried, Try, ladders_of, may_hold
-from advisor.planning.serving_defaults import serving_defaults
 from advisor.planning.time_ranges import TimeSpreads
 
 

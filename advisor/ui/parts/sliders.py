@@ -10,6 +10,8 @@ import streamlit as st
 from advisor.architecture.titles import in_letters
 from advisor.foundation.units import DAY_S, HOUR_S, MILLISECOND
 from advisor.nouns.inputs import Reads
+from advisor.nouns.serving_defaults import serving_defaults
+from advisor.nouns.workload import Serving
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.reading import read
 from advisor.ui.forms.rules import RULES
@@ -110,9 +112,6 @@ def question(inputs: Inputs) -> None:
 
 def _usual_speed(users: float | None) -> float:
     """Return the speed that an answer holds to where none is stated. [tokens/s for each user]"""
-    from advisor.nouns.workload import Serving
-    from advisor.planning.serving_defaults import serving_defaults
-
     load = {"requests_per_s": 1.0} if users is None else {"concurrency": int(users)}
     usual_ms = serving_defaults().patience.between_tokens_ms(Serving.model_validate(load))
     return 1 / (usual_ms * MILLISECOND)
