@@ -18,7 +18,7 @@ from advisor.foundation.record import record
 from advisor.frames import catalog
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
-from advisor.nouns.inputs import ADAPTERS, FINE_TUNING, Network, Task
+from advisor.nouns.inputs import ADAPTERS, FINE_TUNING, SAMPLES, Network, Task
 from advisor.nouns.limits import OwnedHardware
 from advisor.ui.forms.cases import case_of, in_words, input_field
 from advisor.ui.forms.inputs import (
@@ -325,7 +325,8 @@ def open_work() -> None:
 
     Nobody tunes on as many images as a network is trained on from the start.
     """
-    tunes = st.session_state.get(key("task")) in FINE_TUNING
+    task, model, network = (st.session_state.get(key(n)) for n in ("task", "model", "network"))
+    tunes = task in FINE_TUNING and network_named(model, network) in SAMPLES
     if st.session_state.get(key("samples")) in (DEFAULTS.samples, TUNED_SAMPLES):
         st.session_state[key("samples")] = TUNED_SAMPLES if tunes else DEFAULTS.samples
 
