@@ -118,7 +118,7 @@ def test_the_measurement_that_it_shows_is_added(tables: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("table", "old", "new", "named"),
     [
-        ("outside", "", "", "outside_training"),
+        ("outside", "", "", "outside_desktop"),
         ("outside_training", "micro_batch", "microbatch", "micro_batch"),
         ("outside_training", "lab-1", "ot001", "'ot001'"),
         ("outside_training", "log of our cluster of 2026-11-20", "", "its source"),

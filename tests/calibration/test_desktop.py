@@ -90,7 +90,7 @@ def test_every_engine_with_own_kernels_says_how_old_its_builds_are() -> None:
         ("desktop_runs", "total_output_tokens_per_s", 121, 4.2),
         ("desktop_runs", "prefill_tokens_per_s", 386, 11.9),
         ("offload_runs", "total_output_tokens_per_s", 8, 7.8),
-        ("offload_runs", "decode_tokens_per_s", 30, 11.9),
+        ("offload_runs", "decode_tokens_per_s", 30, 12.1),
         # 55 while experts came over PCIe at its full rate.
         ("offload_runs", "prefill_tokens_per_s", 18, 5.4),
         ("speech_runs", "total_output_tokens_per_s", 15, 4.2),

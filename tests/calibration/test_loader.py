@@ -49,7 +49,7 @@ def test_interruptions_are_those_of_llama_3():
 @pytest.mark.parametrize(
     ("name", "place", "value", "file", "field"),
     [
-        (FITTED, "kernels/Hopper/matmul/default/compute", 1.5, FITTED, "Hopper.matmul.default"),
+        (FITTED, "kernels/Hopper/matmul/default/compute", 4.5, FITTED, "Hopper.matmul.default"),
         (FITTED, "kernels/Hopper/matmul/default/rate", 0.5, FITTED, "Hopper.matmul.default.rate"),
         (FITTED, "kernels/Hopper/attention", None, FITTED, "Hopper.attention"),
         (FACTS, "memory/workspace_bytes", -1, FACTS, "workspace_bytes"),

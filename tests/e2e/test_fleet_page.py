@@ -66,7 +66,8 @@ def test_a_person_plans_for_the_home_saves_the_report_and_asks_for_two_groups(
         settle(page)
         runs = page.get_by_role("table").filter(has_text="Runs on")
         expect(runs).to_contain_text(next(iter(plan.places().values())))
-        for machine in plan.fleet[:1]:
+        # A single workload that fills all hours alike has no chart.
+        for machine in plan.fleet[:1] if len({week.workload for week in plan.weeks}) > 1 else ():
             drawn = page.locator(".js-plotly-plot").first
             expect(drawn).to_contain_text(f"{machine.title}, office hours")
 

@@ -191,7 +191,7 @@ def test_a_rare_request_costs_its_tokens_only() -> None:
 
 
 def test_an_api_answers_a_rate_whole() -> None:
-    """6 a second, of 300 tokens at a reader's 5 a second each, take 60 s: 360 at a time."""
+    """6 a second, of 300 tokens at a service's 20 a second each, take 15 s: 90 at a time."""
     work = {"kind": "serving", "requests_per_s": 6.0, "input_tokens": 1000, "output_tokens": 300}
     case = {"model": {"preset": "llama-3.1-70b"}, "workload": work}
     row = FleetWorkload.model_validate({"name": "chat", "case": case})
@@ -201,7 +201,7 @@ def test_an_api_answers_a_rate_whole() -> None:
 
     assert api is not None
     assert isinstance(held.case.workload, Serving)
-    assert held.case.workload.concurrency / api.serves == pytest.approx(360.0)
+    assert held.case.workload.concurrency / api.serves == pytest.approx(90.0)
 
 
 def test_a_service_keeps_its_weights_by_night() -> None:

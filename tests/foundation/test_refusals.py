@@ -23,7 +23,10 @@ def _calls() -> Iterator[tuple[str, str, set[str]]]:
     for path in SOURCES:
         text = path.read_text("utf-8")
         for node in ast.walk(ast.parse(text)) if "refusal(" in text else ():
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "refusal":
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in {
+                "refusal",
+                "errors.refusal",
+            }:
                 continue
             if not isinstance(node.args[0], ast.Constant):
                 continue

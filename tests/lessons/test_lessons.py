@@ -121,7 +121,11 @@ def test_fewer_cards_do_not_change_the_number_format() -> None:
 
 
 def test_a_cheaper_card_than_the_plan_is_one_of_which_no_run_is_published() -> None:
-    case = {"model": {"preset": "gpt-oss-20b"}, "workload": {"kind": "serving", "concurrency": 8}}
+    case = {
+        "model": {"preset": "gpt-oss-20b"},
+        "workload": {"kind": "serving", "concurrency": 8},
+        "limits": {"max_tpot_ms": 200},
+    }
     answer = advisor.recommend(case)
     paid = answer.plans[0].estimate.cost.rent_usd
     assert paid is not None

@@ -36,7 +36,12 @@ def asked(**demand: Any) -> dict[str, Any]:
     return serve(
         "llama-3.1-8b",
         demand=demand,
-        limits={"max_ttft_ms": 500, "at": "p95", "accelerators": ["h100-sxm", "l40s"]},
+        limits={
+            "max_ttft_ms": 500,
+            "max_tpot_ms": 200,
+            "at": "p95",
+            "accelerators": ["h100-sxm", "l40s"],
+        },
     )
 
 

@@ -144,7 +144,7 @@ DEMANDS = (
     serving(DENSE, "70/s", max_tpot_ms=25),
     serving(DENSE, 333, max_tpot_ms=40),
     serving(DENSE, 1000, max_tpot_ms=60),
-    serving(DENSE, 1700, max_ttft_ms=400),
+    serving(DENSE, 1700, max_ttft_ms=400, max_tpot_ms=200),
     serving(DENSE, 700, max_tpot_ms=50, max_ttft_ms=300),
     serving(DENSE, 600, max_tpot_ms=80, providers=["RunPod", "Lambda"]),
     serving(DENSE, 450, max_tpot_ms=30, accelerators=["l40s", "h100-sxm"]),

@@ -105,7 +105,7 @@ class MatmulEfficiency(Noun):
     """Curve of one matmul format: see ``equations.roofline.matmul_time_s``."""
 
     overhead_s: Seconds
-    compute: Positive
+    compute: Annotated[float, Field(gt=0, le=4)]
     """Share of the dense peak at large sizes; above 1 where an engine multiplies in fewer bits."""
     bandwidth: Fraction
     """Share of the memory bandwidth when bandwidth-bound."""

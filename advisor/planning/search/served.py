@@ -114,11 +114,12 @@ class _Served:
 
         A first way mostly fits; after it, all others of a tool are evaluated together. Options with
         the largest weights come first. Who would wait for each word takes the next of the usual
-        formats, at last the smallest.
+        formats; at last the largest that one can read along with, or the smallest.
         """
         solved: list[int | None] = [None] * len(ladders)
         ahead = [self._worth_trying(place, ladder) for place, ladder in enumerate(ladders)]
         fitting: list[tuple[float, int, Way, list[Option]]] = []
+        read: dict[int, tuple[float, int, Way, list[Option]]] = {}
         most = 1
         while any(ahead):
             tries = [
@@ -134,12 +135,17 @@ class _Served:
                 ahead[place].remove(step)
                 if options := self._taken(one):
                     way, left = one.item.way, ahead[place]
-                    if lighter := self._lighter(ladders[place], left, way, options):
-                        ahead[place] = lighter
-                        continue
-                    solved[place], ahead[place] = step, []
-                    size = one.item.form.bytes_per_parameter
-                    fitting.append((-size, place, one.item.way, options))
+                    taken = one.item.form.bytes_per_parameter, step, way, options
+                    if self._slower_than(self._borne_ms, options):
+                        if not self._slower_than(self._read_ms, options):
+                            read.setdefault(place, taken)
+                        if lighter := self._lighter(ladders[place], left, way):
+                            ahead[place] = lighter
+                            continue
+                        taken = read.get(place, taken)
+                    size, solved[place], way, options = taken
+                    ahead[place] = []
+                    fitting.append((-size, place, way, options))
             most = max(map(len, ladders))
         for _, _, way, options in sorted(fitting, key=lambda item: item[:2]):
             (self.options if way.usual else self.smaller).extend(options)
@@ -147,15 +153,25 @@ class _Served:
                 self.alternatives.extend(options)
         return solved
 
-    def _lighter(
-        self, ladder: Sequence[Way], ahead: Sequence[int], taken: Way, options: Sequence[Option]
-    ) -> list[int]:
-        """Return the usual formats ahead if all options write more slowly than who asks bears."""
+    @cached_property
+    def _borne_ms(self) -> float:
+        """Time of a token that who asks bears. [ms]"""
         case = self.asked.case
         usual_ms = serving_defaults().patience.between_tokens_ms(case.workload)
-        most_ms = case.limits.max_tpot_ms or usual_ms
-        if any(one.later_s <= most_ms * MILLISECOND for one in options):
-            return []
+        return case.limits.max_tpot_ms or usual_ms
+
+    @cached_property
+    def _read_ms(self) -> float:
+        """The same where nothing is as fast: at reading speed, unless a limit is stated. [ms]"""
+        return self.asked.case.limits.max_tpot_ms or serving_defaults().patience.reader_token_ms
+
+    @staticmethod
+    def _slower_than(most_ms: float, options: Sequence[Option]) -> bool:
+        return all(one.later_s > most_ms * MILLISECOND for one in options)
+
+    @staticmethod
+    def _lighter(ladder: Sequence[Way], ahead: Sequence[int], taken: Way) -> list[int]:
+        """Return the usual formats ahead of the same tool and cache."""
         kin = (taken.tool, True, taken.cache)
         ways = [(one, ladder[one]) for one in ahead]
         return [one for one, way in ways if (way.tool, way.usual, way.cache) == kin]
