@@ -11,6 +11,7 @@ from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
 from advisor.owning.sentences import (
     NEVER,
+    UPKEEP,
     alone_text,
     amount,
     bought_cells,
@@ -19,8 +20,6 @@ from advisor.owning.sentences import (
     processors_text,
 )
 
-UPKEEP: Final = ("electricity", "colocation", "staff")
-"""Lines of a bill that go on after the purchase."""
 LARGE_BILL_USD: Final = 1_000.0
 """From this total on, cents only look exact. [USD]"""
 

@@ -34,6 +34,7 @@ from advisor.owning.sentences import (
     billed_part,
     in_host,
     machines_words,
+    narrower,
     unused,
     upkeep_words,
 )
@@ -229,6 +230,7 @@ def rent_or_buy(
                 *unused(accelerator, size.accelerators, estimate, stated),
                 *in_host(estimate, inputs),
                 *missed_limits(estimate, case.limits),
+                *(narrower(case, estimate) if choice.size else ()),
             )
         ),
         accelerator=accelerator.key,

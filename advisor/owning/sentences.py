@@ -23,6 +23,8 @@ from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, plain, round_signi
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.software.quality import loses_little, quality_words
 from advisor.owning.assumptions import OFF, Size
 from advisor.owning.compare import Comparison
 from advisor.owning.results import (
@@ -37,6 +39,9 @@ from advisor.owning.results import (
 )
 
 NEVER = "never"
+EIGHT_BITS = "fp8"
+UPKEEP = {"electricity": "power", "colocation": "place", "staff": "staff"}
+"""Lines of a bill that go on after the purchase, in words."""
 ROUNDED_UP = 0.95
 """Above this share, only rounding to whole processors separates the scaling from perfect."""
 
@@ -97,14 +102,26 @@ def in_host(estimate: Estimate, inputs: Sequence[Assumption]) -> Iterator[str]:
 
 def upkeep_words(lines: Iterable[Line]) -> Iterator[str]:
     """Yield what of owning is power, place and staff."""
-    words = {"electricity": "power", "colocation": "place", "staff": "staff"}
     parts = [
-        f"{money(round_significant(line.usd, 2))} for {words[line.name]}"
+        f"{money(round_significant(line.usd, 2))} for {UPKEEP[line.name]}"
         for line in lines
-        if line.name in words and line.usd >= 1
+        if line.name in UPKEEP and line.usd >= 1
     ]
     if parts:
-        yield f"Owning includes {' and '.join(parts)}."
+        *first, last = parts
+        yield f"Owning includes {' and '.join(filter(None, (', '.join(first), last)))}."
+
+
+def narrower(case: Case, estimate: Estimate) -> Iterator[str]:
+    """Yield that weights of 8 bits need less, where a service has 16 that nobody stated."""
+    workload, served = case.workload, estimate.serving
+    if served is None or not served.streams or getattr(workload, "weight_format", None):
+        return
+    if WEIGHT_FORMATS[estimate.precision].bytes_per_parameter > 1 and loses_little(EIGHT_BITS):
+        yield (
+            f"Its weights have 16 bits, as published; in {EIGHT_BITS} they take half the memory "
+            f"(published loss: {quality_words(EIGHT_BITS)}): state that to see what it buys."
+        )
 
 
 def billed_part(bought: Purchase | None, budget: BudgetAnswer | None) -> Iterator[str]:

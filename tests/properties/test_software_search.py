@@ -17,7 +17,7 @@ CARDS = {card.key: card for card in load_catalog().accelerators}
 DRAWN: Final = 300
 TRIED: Final = 120
 """With them 85 % of the pairs of settings that 300 try."""
-PARTS: Final = 4
+PARTS: Final = 3
 TEXT: Final = ("llama-3.1-8b", "qwen3-8b", "gpt2", "mixtral-8x7b", "gemma-3-4b", "llama-3.1-70b")
 OTHERS: Final = (
     "resnet-50",
@@ -118,4 +118,4 @@ def test_a_plan_uses_only_what_its_software_offers(part: int) -> None:
             assert item.code != "software" or (item.message and item.remedy)
     assert plans >= 20
     # The property says something: few of its cases name many tools.
-    assert len(named) >= 7, named
+    assert len(named) >= 8, named

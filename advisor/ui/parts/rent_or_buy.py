@@ -96,7 +96,7 @@ def _sliders(found: api.Ownership) -> None:
             key="slide_hours",
             box=money_inputs.key("hours"),
             take=lambda value: money_inputs.take("hours", int(value)),
-            text="{:g} hours a month".format,
+            text="{:,.0f} hours a month".format,
             whole=True,
         )
     with usd:
