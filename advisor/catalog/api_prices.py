@@ -29,20 +29,13 @@ class ApiPrice(Noun):
 
     provider: Text
     model: Text
-    """As the provider names it."""
     preset: names.Name = ""
-    """Key of the preset with the same weights; empty if there is none."""
     weights: Literal["same", "other"]
-    """``same``: the provider names the weights of the preset. ``other``: another model."""
     input_usd: Usd
-    """A million tokens of prompt. [USD]"""
     cached_input_usd: Usd | None = None
-    """A million tokens of prompt found in the provider's cache. None: no such price. [USD]"""
     output_usd: Usd
-    """A million tokens of answer, thinking included. [USD]"""
     price_date: IsoDate
     source: Text
-    """File of the source; `API_SOURCE` names the source."""
     confidence: Confidence
     notes: names.Text = ""
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from advisor.catalog.api_prices import ApiPrice
 from advisor.catalog.files.rows import converted
-from advisor.errors import InputError, refusal
+from advisor.errors import refusal
 from advisor.foundation.noun import Noun, shipped
 from advisor.foundation.units import GB, GIB
 from advisor.nouns import hardware
@@ -132,20 +132,20 @@ class Catalog(Noun):
                 raise refusal("card_missing", value=key, join=hardware.JOIN)
             return unlike_cards(key, [self.accelerator(name) for name in names])
         near = self._nearest(wanted)
-        counted = _COUNTED.fullmatch(wanted)
-        allowed = "a key or a full product name of the catalog"
-        raise InputError(
-            f"{key} is left out: {self.excluded[wanted]}"
-            if wanted in self.excluded
-            else "unknown accelerator",
-            value=key,
-            allowed=f"{allowed}; nearest: {', '.join(near)}" if near else allowed,
-            remedy=f"Give the number beside the name: --count {counted[counted.lastindex or 0]} "
-            f"(hardware.count); of owned cards, {near[0]}:{counted[counted.lastindex or 0]}."
-            if counted and near
-            else "Correct the name.",
-            field="hardware.accelerator",
-        )
+        nearest = f"; nearest: {', '.join(near)}" if near else ""
+        if reason := self.excluded.get(wanted):
+            raise refusal(
+                "accelerator_left_out", value=key, key=key, reason=reason, nearest=nearest
+            )
+        if near and (counted := _COUNTED.fullmatch(wanted)):
+            raise refusal(
+                "accelerator_with_number",
+                value=key,
+                number=counted[counted.lastindex or 0],
+                card=near[0],
+                nearest=nearest,
+            )
+        raise refusal("unknown_accelerator", value=key, nearest=nearest)
 
     def offers_for(self, key: str) -> tuple[hardware.Offer, ...]:
         """Return the offers of one accelerator by key; empty if nobody rents it out."""
@@ -334,20 +334,10 @@ def _check(key: str, cards: Sequence[hardware.Accelerator], facts: hardware.Unli
     vendors = {card.vendor for card in cards}
     alone = [card.name for card in cards if not card.form_factor.startswith(facts.form_factor)]
     if len(kinds) == 1:
-        what, allowed = "these cards are of one kind", "different cards"
-        remedy = f"Give the number instead: {cards[0].key}:{len(cards)}, or --count {len(cards)}."
-    elif len(cards) > facts.most_cards:
-        what, allowed = "too many cards for one computer", f"up to {facts.most_cards}"
-        remedy = "Name fewer cards."
-    elif alone:
-        what, allowed = f"{alone[0]} takes no other card beside it", "cards for a slot"
-        remedy = "Ask for it alone."
-    elif len(vendors) > 1:
-        what, allowed = "these cards are of several vendors", "cards of one vendor"
-        remedy = (
-            "Ask for the cards of each vendor apart; llama.cpp joins them over Vulkan only, whose "
-            "speed across vendors nobody has published."
-        )
-    else:
-        return
-    raise InputError(what, value=key, allowed=allowed, remedy=remedy, field="hardware.accelerator")
+        raise refusal("cards_alike", value=key, kind=cards[0].key, count=len(cards))
+    if len(cards) > facts.most_cards:
+        raise refusal("cards_too_many", value=key, most=facts.most_cards)
+    if alone:
+        raise refusal("card_stands_alone", value=key, card=alone[0])
+    if len(vendors) > 1:
+        raise refusal("cards_of_vendors", value=key)

@@ -1,4 +1,7 @@
-"""Money outside the catalog: tariffs and carbon by place, billing, commitments, owning defaults."""
+"""Money outside the catalog: tariffs and carbon by place, billing, commitments, owning defaults.
+
+``data/README.md`` explains the columns of the tables.
+"""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -51,16 +54,12 @@ class Place(Noun):
     kind: Literal["country", "us_state", "cloud_region"]
     name: Text
     country: Key
-    """Key of the country; its tariff applies where the place has none."""
     carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5_000, allow_inf_nan=False)]
-    """Mean carbon intensity of the grid. [g/kWh]"""
     carbon_year: Annotated[int, Field(ge=1990, le=2100)] | None = None
     carbon_source: Literal["owid-ember", "ember-2024", "epa-egrid", "google-cloud"]
     household_usd_per_kwh: UsdPerKwh | None = None
     business_usd_per_kwh: UsdPerKwh | None = None
     tariff_source: Literal["recalled", "eia-2023"] | None = None
-    """US states have the EIA's means of 2023, residential and commercial; countries have recalled
-    tariffs of 2024 and 2025, uncertain by a quarter."""
 
 
 class Commitment(Noun):
@@ -69,12 +68,9 @@ class Commitment(Noun):
     provider: Text
     plan: Text
     accelerators: str = ""
-    """Keys of accelerators, separated by blanks. Empty means all that the provider rents out."""
     term_months: Annotated[int, Field(ge=1, le=60)]
     price_ratio: Annotated[float, Field(gt=0, le=1)]
-    """Price divided by the on-demand price. The customer pays every hour of the term."""
     ratio_is: Literal["listed", "headline", "recalled"]
-    """A price list, the most that the provider advertises, or a recalled ratio."""
     source: Text
     source_date: IsoDate
     confidence: Confidence
@@ -98,9 +94,7 @@ class LoadBalancer(Noun):
     provider: Text
     product: Text
     usd_per_hour: Annotated[float, Field(gt=0, le=100)]
-    """Standing price. [USD/h]"""
     usd_per_gb: Annotated[float, Field(ge=0, le=10)]
-    """Of processed data. [USD/GB]"""
     source: Text
     source_date: IsoDate
     confidence: Confidence
@@ -111,7 +105,6 @@ class BillingRecord(Noun):
 
     provider: Text
     tier: Text | None = None
-    """Kind of price that it holds for; None: all that have no row of their own."""
     step_s: Annotated[Seconds, Field(gt=0)]
     minimum_s: Seconds
     kept_s: Seconds | None = None
@@ -128,8 +121,6 @@ class Default(Noun):
 
     field: Text
     group: Text
-    """Kind of machine (``server``, ``workstation``, ``desktop``, ``computer``, ``edge``, ``cpu``,
-    ``all``) or kind of price."""
     low: Figure
     expected: Figure
     high: Figure

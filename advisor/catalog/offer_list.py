@@ -33,11 +33,8 @@ class Drift(Noun):
 
     kind: DriftKind
     sigma_per_sqrt_year: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
-    """Spread of the logarithm of a price after a year; it grows with the root of time."""
     longest_days: Annotated[float, Field(gt=0)] | None = None
-    """A price that is this much older than the newest of all is no longer an offer. [days]"""
     pairs: Annotated[int, Field(ge=0, le=1_000_000_000)]
-    """Pairs of dated prices that it was measured on; 0: assumed."""
     source: Text
     source_date: IsoDate
     confidence: Confidence
@@ -52,7 +49,6 @@ class PastPrice(Noun):
     kind: Literal["on_demand", "spot"]
     date: IsoDate
     usd_per_hour: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
-    """Whole instance. [USD/h]"""
     source: Text
 
 
@@ -155,7 +151,6 @@ class Unread(Noun):
     what: Text
     why: Text
     accelerators: Text = ""
-    """Keys of the cards that nobody rents out for this reason, if it is about such cards."""
 
 
 _ORDERS: Final[dict[str, Callable[[OfferLine], tuple[float | str, ...]]]] = {

@@ -80,4 +80,3 @@ class Required(Noun):
 
 
 required = shipped("required.yaml", Required)
-"""Returns the names."""

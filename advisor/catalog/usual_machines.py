@@ -12,7 +12,6 @@ class Pcie(Noun):
     """Links of slots."""
 
     x16_gb_per_s: dict[int, Gigabytes]
-    """Rate of sixteen lanes per direction, by generation."""
     assumed_generation: Count
     source: Text
 
@@ -21,11 +20,8 @@ class Network(Noun):
     """Networks between machines."""
 
     port_gbit_per_s: dict[int, Gigabits]
-    """Of each accelerator, by PCIe generation."""
     card_gbit_per_s: Gigabits
-    """Share of one card in a server of cards."""
     office_gbit_per_s: Gigabits
-    """Of an owned machine, if the user states none."""
     source: Text
 
 
@@ -34,9 +30,7 @@ class Host(Noun):
 
     vcpus_per_accelerator: Count
     display_gb: Gigabytes
-    """Taken from the card that drives the screen."""
     board_launch_us: Count
-    """Time of one operation of a framework on a board's own processor."""
     source: Text
 
 
@@ -45,7 +39,6 @@ class HostMemory(Noun):
 
     gb: Gigabytes
     gb_per_s: Gigabytes
-    """All channels together."""
     source: Text
 
 
@@ -65,9 +58,7 @@ class UsualMachines(Noun):
     host: Host
     host_memory: dict[Literal["server", "desktop", "laptop"], HostMemory]
     desktop_most_gib: Gigabytes
-    """Most memory of a desktop computer."""
     link_words: tuple[Text, ...]
-    """Words of an offer for a link that is faster than PCIe."""
     most_per_machine: Count
     rack_domain: Count
     server_processor_gb: Gigabytes
@@ -97,4 +88,3 @@ class UsualMachines(Noun):
 
 
 usual_machines = shipped("usual_machines.yaml", UsualMachines)
-"""Returns the assumptions."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from advisor import ProbeReport, api
 from advisor.commands.answering import answered, content_of
-from advisor.errors import InputError, TransferError
+from advisor.errors import TransferError, refusal
 from advisor.foundation.files.writing import write_whole
 from advisor.foundation.parsing import parse_amount, parse_count, parse_duration
 from advisor.terminal.streams import print_content
@@ -48,14 +48,10 @@ def _portfolio(arguments: Namespace) -> api.Portfolio:
         )
     options = ("budget", "people", "tune", "serve")
     unused = [f"--{name}" for name in options if getattr(arguments, name) is not None]
-    if arguments.portfolio is None or unused:
-        raise InputError(
-            f"{unused[0]} does nothing without --ask" if unused else "the portfolio is missing",
-            value=unused[0] if unused else None,
-            allowed="a file with workloads, as docs/fleet.md shows; --ask or --machines",
-            remedy="Give it: gpu-advisor fleet portfolio.yaml, or --ask home.",
-            field="portfolio",
-        )
+    if unused:
+        raise refusal("needs_ask", value=unused[0], option=unused[0])
+    if arguments.portfolio is None:
+        raise refusal("no_portfolio")
     return api.load_portfolio(content_of(arguments.portfolio) or {})
 
 

@@ -30,7 +30,6 @@ class Requirement(Package):
     """A package of the package index."""
 
     index_name: Annotated[str, Field(pattern=r"^[a-z][0-9a-z-]*(\[[a-z,-]+\])?$")] | None = None
-    """Its name there, with extras, if it differs from the key."""
 
 
 class Image(Package):
@@ -38,9 +37,7 @@ class Image(Package):
 
     image: Annotated[str, Field(pattern=r"^[0-9a-z][0-9a-z._/-]{0,254}$")]
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
-    """Digest of its content, if known."""
     build: str = ""
-    """Command that makes it, if no registry has it."""
 
     @property
     def name(self) -> str:
@@ -53,29 +50,22 @@ class CudaBuild(Package):
     """The CUDA that pip brings with PyTorch for some cards."""
 
     capability: Annotated[str, Field(pattern=r"^\d+\.\d$")]
-    """Lowest compute capability."""
     driver: Version
-    """The oldest that runs it."""
     last: str = ""
-    """The last PyTorch with kernels for these cards; empty where the newest has them."""
     install: tuple[str, ...] = ()
-    """What pip installs first, to have it."""
 
 
 class TorchBuild(Package):
     """PyTorch for cards that plain pip leaves out."""
 
     install: tuple[str, ...]
-    """What pip installs first, to have it."""
 
 
 class Versions(Noun):
     """The whole of ``launch_versions.yaml``."""
 
     cuda_builds: dict[str, CudaBuild]
-    """Highest capability first."""
     torch_builds: dict[str, TorchBuild]
-    """By backend of ``data/tool_choice.yaml``."""
     packages: Annotated[dict[str, Requirement], Field(min_length=1)]
     images: Annotated[dict[str, Image], Field(min_length=1)]
 

@@ -76,31 +76,23 @@ class MachineSource(Noun):
 
 
 class MachineRow(Noun):
-    """A row of ``data/machines.yaml``: one chassis, with each of several cards."""
+    """A chassis with each of several cards: a row that ``data/README.md`` explains."""
 
     title: Words
     kind: Literal["compact", "cpu", "desktop", "edge", "mac", "server", "workstation"]
     cards: Annotated[int, Field(ge=1, le=16)]
     accelerators: Annotated[tuple[Key, ...], Field(min_length=1)]
     card_usd: dict[Key, Usd] = Field(default_factory=dict)
-    """Price of a card, if it is not the catalog's: used ones."""
     used: bool = False
     rated_w: Annotated[float, Field(gt=0, le=1e5)] | None = None
-    """None: the cards and the usual share of the rest. [W]"""
     rack_units: Annotated[int, Field(ge=0, le=48)] = 0
     noise_dba: Annotated[float, Field(ge=0, le=120)]
-    """Beside the machine under load. [dBA]"""
     delivery_weeks: Annotated[float, Field(ge=0, le=104)]
     serves_only: bool = False
-    """Whether nobody would train on it: a kit for the edge."""
     software: Words = ""
-    """What has builds for it, where its platform says too little; with a full stop."""
     network: bool = False
-    """Whether several can work on one job, over a fast network."""
     life_years: Annotated[float, Field(ge=1, le=20)] | None = None
-    """None: the default of owning."""
     sources: dict[str, Key]
-    """Key of the source by field; ``default`` covers the rest."""
 
 
 class Slice(Noun):
@@ -108,13 +100,9 @@ class Slice(Noun):
 
     title: Words
     instances: Annotated[int, Field(ge=2, le=64)]
-    """That fit on one card."""
     cards: dict[Key, Key] = Field(default_factory=dict)
-    """Card of the catalog that is an instance (MIG), by the card that it is a part of."""
     platform: Words = ""
-    """Without ``cards``: software platform of all cards that may be divided."""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Without ``cards``: of memory, bandwidth and compute."""
     source: Key
 
     def card(self, whole: Accelerator, catalog: Catalog) -> Accelerator | None:

@@ -32,7 +32,6 @@ class _Questions(Noun):
 
 
 common_questions = shipped(FILE, _Questions)
-"""Reads the file; ``CatalogError`` if it is damaged."""
 
 
 def example_portfolio() -> str:

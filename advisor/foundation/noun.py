@@ -93,7 +93,10 @@ def read_record(path: Path, record: type[R], *, under: str = "") -> R:
 
 
 def shipped(name: str, record: type[R]) -> Callable[[], R]:
-    """Return the function that reads a file of the data folder as one record, once."""
+    """Return the function that reads a file of the data folder as one record, once.
+
+    It raises `CatalogError` if the file is damaged.
+    """
     return cache(lambda: read_record(data_path(name), record))
 
 

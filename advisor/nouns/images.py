@@ -72,7 +72,6 @@ class _TowerFile(Noun):
 
 
 vision_towers = shipped(VISION_TOWERS, _TowerFile)
-"""Returns the towers with published facts."""
 
 
 @lru_cache(maxsize=128)  # every estimate of a served model asks

@@ -140,7 +140,6 @@ def _stored(file: NumberFormats) -> Iterator[WeightFormat]:
 
 
 number_formats = shipped("number_formats.json", NumberFormats)
-"""Reads the file."""
 
 FORMAT_BYTES: Final = number_formats().bytes
 """Bytes of one element without scales. [bytes]"""

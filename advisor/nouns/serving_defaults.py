@@ -57,4 +57,3 @@ class ServingDefaults(Noun):
 
 
 serving_defaults = shipped("serving_defaults.yaml", ServingDefaults)
-"""Returns the defaults."""

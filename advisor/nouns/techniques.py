@@ -126,13 +126,9 @@ class SpeculationFacts(Noun):
     title: str
     draft_tokens: Annotated[int, Field(ge=1)]
     verified: Annotated[int, Field(ge=1)]
-    """Tokens that the model checks in one step, for each sequence."""
     accepted: Annotated[float, Field(ge=1)]
-    """Tokens that one step yields."""
     gain: Gain
-    """Of one stream."""
     tasks: dict[TextKind, Annotated[float, Field(gt=0)]]
-    """Gain on a kind of text over the gain on all."""
     source: str
 
 
@@ -149,13 +145,9 @@ class AdapterFacts(Noun):
     """Published measurements of servers with LoRA adapters."""
 
     rank: int
-    """Of a case that states none; the default of engines."""
     ranks: tuple[int, ...]
-    """Sizes that engines reserve."""
     slowdown: Gain
-    """Time of a step over that without adapters."""
     runs: str
-    """What was measured, in a few words."""
     source: str
 
 
@@ -163,9 +155,7 @@ class TrafficFacts(Noun):
     """What the text of requests takes on its way to a server and back."""
 
     prompt_token_bytes: Annotated[float, Field(gt=0)]
-    """[bytes]"""
     streamed_token_bytes: Annotated[float, Field(gt=0)]
-    """Of an answer whose tokens are events of their own. [bytes]"""
     source: str
 
 
@@ -173,7 +163,6 @@ class PoolFacts(Noun):
     """What is published of prefill and decode in two pools."""
 
     words: str
-    """Whom they suit, and what was measured."""
     source: str
 
 
@@ -188,7 +177,6 @@ class TechniqueFacts(Noun):
 
 
 technique_facts = shipped("serving_techniques.yaml", TechniqueFacts)
-"""Returns what is published of the techniques."""
 
 
 def in_words(stated: Techniques) -> str:

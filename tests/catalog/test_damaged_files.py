@@ -607,8 +607,10 @@ def test_a_number_that_no_machine_has_is_refused(
 
 def replaced(old: str, new: str) -> Callable[[bytes], bytes]:
     def damage(content: bytes) -> bytes:
-        assert old.encode() in content, old
-        return content.replace(old.encode(), new.encode(), 1)
+        # Comments at the head explain the fields.
+        _, head, body = re.split(rb"\A((?:#.*\n)*)", content, maxsplit=1)
+        assert old.encode() in body, old
+        return head + body.replace(old.encode(), new.encode(), 1)
 
     return damage
 

@@ -32,7 +32,6 @@ class FieldFacts(Noun):
 
 
 field_facts = shipped("config_fields.json", FieldFacts)
-"""Reads the file."""
 
 ALIASES: Final = field_facts().aliases
 """Other spellings of fields in older configurations."""

@@ -197,10 +197,9 @@ def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, .
 
 def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     """Return notes on the parts of the published checkpoint that are not counted."""
-    notes = []
-    if predicted := _prediction_layers(fields):
-        notes.append(f"without the checkpoint's layers for multi-token prediction: {predicted}")
-    return tuple(notes)
+    predicted = _prediction_layers(fields)
+    note = f"without the checkpoint's layers for multi-token prediction: {predicted}"
+    return (note,) if predicted else ()
 
 
 def _prediction_layers(fields: ConfigFields) -> int:

@@ -1,7 +1,7 @@
 """Decoders as records: the settings of a row of ``data/model_families.yaml``, and their shape.
 
-A value is a constant or the name of a configuration field. A family that needs more has a reader
-in Python, which its row names.
+A value is a constant or the name of a configuration field; the head of the file explains each. A
+family that needs more has a reader in Python, which its row names.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -36,50 +36,31 @@ class WindowSettings(Noun):
     """Which layers attend only to a window of keys: all, except as these settings state."""
 
     field: str = "sliding_window"
-    """Field with the length of the window."""
     nullable: bool = True
-    """Whether a null in the file means no window. Otherwise it means the class's window."""
     listed: bool = True
-    """Whether ``layer_types`` decides if the file has it."""
     full_every: Annotated[int, Field(ge=1)] | None = None
-    """Every n-th layer attends to all keys."""
     full_every_field: str | None = None
-    """Field that holds n, or a text with one letter for each layer of a period (EXAONE)."""
     full_at: int = -1
-    """Place of that layer among the n: 0 if it is the first (GPT-Neo), -1 if the last."""
     also_full: tuple[int, ...] = ()
-    """Further layers that attend to all keys; negative ones count from the end."""
     first_field: str | None = None
-    """Field with the first layer that has a window. Without this field, no layer has one."""
     used: Flag = True
-    """False if no layer has a window, independent of the other fields."""
 
 
 class AttentionSettings(AttentionTraits):
     """Settings of attention layers beyond heads and their sizes."""
 
     heads: str | None = None
-    """Field with the number of query heads if ``num_attention_heads`` is absent."""
     head_dim: str | None = None
-    """Field with the head dimension if ``head_dim`` is absent."""
     multi_query: str | None = None
-    """Field that decides the key-value heads: if true, ``multi_query_heads``, else all heads."""
     multi_query_heads: Annotated[int, Field(ge=1)] | str = 1
     bias: Flag = False
-    """Whether all projections have biases."""
     input_bias: Flag = False
-    """Whether the projections of queries, keys and values have biases."""
     output_bias: Flag = False
     query_key_normed: Flag = True
-    """Whether queries and keys pass norms."""
     dropout: str | None = None
-    """Field with the share of probabilities that training drops."""
     latent: bool = False
-    """Whether queries, keys and values are compressed (DeepSeek V2)."""
     values_share_hidden: bool = False
-    """Latent attention: whether values are by default as wide as hidden size / heads."""
     indexed: bool = False
-    """Latent attention: whether an indexer picks the keys (DeepSeek V3.2)."""
     windows: WindowSettings | None = None
 
 
@@ -91,13 +72,9 @@ class FeedForwardSettings(Noun):
     fused_gate: bool = False
     inner_norm: bool = False
     activation: str = "silu"
-    """Activation, also of experts, if neither file nor class states one."""
     times_hidden: Annotated[int, Field(ge=1)] | None = None
-    """Width divided by the hidden size, if the file states no width."""
     ignores_width: bool = False
-    """Whether the class ignores a width in the file."""
     width_divisor: Annotated[int, Field(ge=1)] = 1
-    """Matrices of which the field counts the width together (Qwen 1)."""
 
 
 class ExpertSettings(Noun):
@@ -110,9 +87,7 @@ class ExpertSettings(Noun):
     router_bias: bool = False
     clamped: bool = False
     shared_gate: bool = False
-    """Whether the shared expert's output passes a learned gate."""
     output_norm: bool = False
-    """Whether a norm follows the sum of the experts (A.X K1)."""
 
 
 class DecoderSettings(Noun):
@@ -128,19 +103,14 @@ class DecoderSettings(Noun):
     ] = "rms"
     norm_places: Literal["before", "after", "around"] = "before"
     output_norms: Flag = False
-    """Whether norms also follow the branches, if a field decides it."""
     parallel: Flag = False
-    """Whether attention and feed-forward read the same norm, and their outputs are added."""
     head_bias: Flag = False
     head_rows: str | None = None
-    """Field with the rows of the head if it predicts only the first of the token table."""
     dropout: str | None = None
-    """Field with the share of each branch that training drops."""
     learned_positions: bool = False
     embedding_norm: bool = False
     embedding_norm_scaled: bool = True
     decoder_only: bool = False
-    """Whether ``add_cross_attention`` must be false."""
     attention: AttentionSettings = AttentionSettings()
     feed_forward: FeedForwardSettings = FeedForwardSettings()
     experts: ExpertSettings | None = None

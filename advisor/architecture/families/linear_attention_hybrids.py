@@ -11,12 +11,12 @@ from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import after_dense, by_step
 from advisor.architecture.families.state_space_hybrids import layer_kinds, state_bytes
 from advisor.architecture.mixers.attention import AttentionShape, Indexer
-from advisor.architecture.mixers.feed_forward import ExpertsShape
 from advisor.architecture.mixers.recurrences import GatedDelta, LightningAttention, ShortConvolution
 from advisor.architecture.mixers.streams import GatedStreams, WordSequences
 from advisor.architecture.mixers.transformer import NormPlaces, TransformerShape
 
 INDEXED: Final = "indexed_attention"
+SHARED: Final = "shared_expert_intermediate_size"
 MOST_TABLES: Final = 512
 """Tables of word sequences that are counted: each needs a search for a prime number."""
 
@@ -49,20 +49,22 @@ def gated_hybrid(fields: ConfigFields, *, routed: bool) -> TransformerShape:
     types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR)) or tuple(
         parts.every_nth_full(layers, fields.count("full_attention_interval", 4), other=LINEAR)
     )
-    attention = parts.attention_shape(
-        fields,
-        layers=types.count(FULL),
-        bias=fields.flag("attention_bias"),
-        query_key_norm="head",
-        output_gate="element",
-    )
-    shared = "shared_expert_intermediate_size"
     return parts.decoder(
         fields,
         norm=parts.FP32_SCALED_NORM,
-        attention=[attention],
+        attention=[_gated_attention(fields, layers=types.count(FULL))],
         other_mixers=[_gated_delta(fields, types.count(LINEAR))],
-        feed_forward=by_step(fields, shared_width=shared, shared_gate=True) if routed else None,
+        feed_forward=by_step(fields, shared_width=SHARED, shared_gate=True) if routed else None,
+    )
+
+
+def _gated_attention(fields: ConfigFields, **settings: Any) -> AttentionShape:
+    return parts.attention_shape(
+        fields,
+        bias=fields.flag("attention_bias"),
+        query_key_norm="head",
+        output_gate="element",
+        **settings,
     )
 
 
@@ -84,15 +86,6 @@ def qwen4(fields: ConfigFields) -> TransformerShape:
             weighted=False,
             averaged=fields.count("indexer_compress_ratio"),
         )
-    attention = parts.attention_shape(
-        fields,
-        layers=full,
-        bias=fields.flag("attention_bias"),
-        query_key_norm="head",
-        output_gate="element",
-        indexer=indexer,
-    )
-    shared = "shared_expert_intermediate_size"
     return parts.decoder(
         fields,
         norm=parts.FP32_SCALED_NORM,
@@ -100,10 +93,10 @@ def qwen4(fields: ConfigFields) -> TransformerShape:
         final_norm=False,
         gated_streams=GatedStreams(streams=streams, rank=fields.count("hc_lowrank")),
         word_sequences=_word_sequences(fields, streams),
-        attention=[attention],
+        attention=[_gated_attention(fields, layers=full, indexer=indexer)],
         other_mixers=[_gated_delta(fields, types.count(LINEAR))],
         feed_forward=parts.mixed_layers(
-            fields, routed=layers, shared_width=shared, shared_gate=True
+            fields, routed=layers, shared_width=SHARED, shared_gate=True
         ),
     )
 
@@ -181,12 +174,11 @@ def minimax(fields: ConfigFields) -> TransformerShape:
         head_dim=attention.head_dim,
         chunk=fields.count("block_size"),
     )
-    width = fields.count("intermediate_size")
     return parts.decoder(
         fields,
         attention=[attention],
         other_mixers=[lightning],
-        feed_forward=[parts.experts_shape(fields, layers=layers, width=width)],
+        feed_forward=parts.mixed_layers(fields, routed=layers, width="intermediate_size"),
     )
 
 
@@ -226,26 +218,25 @@ def kimi_linear(fields: ConfigFields) -> TransformerShape:
         default = [FULL if i + 1 in listed else LINEAR for i in range(layers)]
     full = layer_kinds(fields, default).count(FULL)
     full_rank = nested.flag("use_full_rank_gate")
-    gated = fields.flag("mla_use_output_gate")
-    attention = parts.latent_attention(
-        fields, layers=max(full, 1), query_rank=fields.optional_count("q_lora_rank")
-    ).changed(rotary=False, output_gate="element" if gated else "none")
-    layered = after_dense(fields)
-    # Kimi K3 runs its experts in a narrower space.
-    narrow = fields.optional_count("routed_expert_hidden_size")
-    if narrow is not None:
-        layered = tuple(
-            layer.changed(latent_size=narrow) if isinstance(layer, ExpertsShape) else layer
-            for layer in layered
-        )
+    gate = "element" if fields.flag("mla_use_output_gate") else "none"
     return parts.decoder(
         fields,
-        attention=[attention] if full else [],
+        attention=_latent(fields, full, rotary=False, output_gate=gate),
         other_mixers=[_channelwise_delta(fields, nested, layers - full, full_rank_gate=full_rank)],
-        feed_forward=layered,
+        # Kimi K3 runs its experts in a narrower space.
+        feed_forward=after_dense(
+            fields, latent_size=fields.optional_count("routed_expert_hidden_size")
+        ),
         # The class has two matrices and ignores tie_word_embeddings.
         tied=False,
     )
+
+
+def _latent(fields: ConfigFields, layers: int, **traits: object) -> list[AttentionShape]:
+    """Return the layers of latent attention, if there are some."""
+    rank = fields.optional_count("q_lora_rank")
+    shape = parts.latent_attention(fields, layers=max(layers, 1), query_rank=rank)
+    return [shape.changed(**traits)] if layers else []
 
 
 def bailing(fields: ConfigFields) -> TransformerShape:
@@ -256,9 +247,6 @@ def bailing(fields: ConfigFields) -> TransformerShape:
     layers = layer_count(fields)
     default = parts.every_nth_full(layers, fields.count("layer_group_size"), other=LINEAR)
     full = layer_kinds(fields, default).count(FULL)
-    attention = parts.latent_attention(
-        fields, layers=max(full, 1), query_rank=fields.optional_count("q_lora_rank")
-    ).changed(output_gate="head")
     head_dim = fields.count("linear_head_dim", fields.count("head_dim"))
     delta = _channelwise_delta(
         fields,
@@ -269,7 +257,7 @@ def bailing(fields: ConfigFields) -> TransformerShape:
     )
     return parts.decoder(
         fields,
-        attention=[attention] if full else [],
+        attention=_latent(fields, full, output_gate="head"),
         other_mixers=[delta],
         feed_forward=after_dense(fields),
     )
@@ -282,13 +270,12 @@ def lara_mini(fields: ConfigFields) -> TransformerShape:
     types = fields.texts("layer_types", length=layers, allowed=set(pattern)) or tuple(
         pattern[index % len(pattern)] for index in range(layers)
     )
-    shared = "shared_expert_intermediate_size"
     return parts.decoder(
         fields,
         norm=parts.FP32_SCALED_NORM,
         attention=[_windowed(fields, types, bias=fields.flag("attention_bias"))],
         other_mixers=[_gated_delta(fields, types.count(LINEAR))],
-        feed_forward=parts.mixed_layers(fields, routed=layers, shared_width=shared),
+        feed_forward=parts.mixed_layers(fields, routed=layers, shared_width=SHARED),
     )
 
 

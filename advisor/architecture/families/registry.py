@@ -16,24 +16,16 @@ FILE = "model_families.yaml"
 
 
 class Family(DecoderSettings):
-    """A supported family: a decoder described by settings, or a reader in Python."""
+    """A supported family: a row of the file, which explains its fields."""
 
     title: Annotated[str, Field(min_length=1)]
-    """Name for display."""
     summary: Annotated[str, Field(min_length=1)]
-    """Description in one line."""
     takes: Unit = Unit.TOKEN
-    """Unit of one input."""
     reserved_positions: Annotated[int, Field(ge=0)] = 0
-    """Rows of the position table that no token uses: RoBERTa starts after its padding."""
     sized_by_class: bool | tuple[str, ...] = False
-    """Sizes that a whole file may leave to its class. A file without the others is incomplete."""
     reader: Annotated[str, Field(pattern=r"^\w+\.\w+$")] | None = None
-    """Module of this package and function in it, as ``module.function``."""
     names: dict[str, str] = Field(default_factory=dict)
-    """Fields of the configuration by the names that the reader takes, where the two differ."""
     constants: dict[str, object] = Field(default_factory=dict)
-    """Arguments of the reader by which this family differs from others with the same reader."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

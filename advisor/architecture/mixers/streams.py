@@ -32,14 +32,12 @@ class LayerInputs(Noun):
     def embedding(self, at: Rows, layers: int) -> Iterator[Operator]:
         """Yield the table of per-layer embeddings, and the projection that is added to them."""
         width = layers * self.width
-        moved = FUSED_PASSES * width
         yield at.elementwise(
             "layer_inputs",
             kind=OperatorKind.EMBEDDING,
             division=TENSOR,
             parameters=self.vocab_size * width,
-            fused=moved,
-            unfused=moved,
+            fused=FUSED_PASSES * width,
         )
         yield at.linear("layer_input_projection", at.hidden_size, width, division=REPLICATED)
         yield at.norm("layer_input_norm", self.width, rows=layers)
@@ -185,7 +183,6 @@ class WordSequences(Noun):
             parameters=self.rows_of_tables * (self.width // self.heads),
             active_parameters=read,
             fused=FUSED_PASSES * read,
-            unfused=FUSED_PASSES * read,
         )
 
     def rows(self, at: Rows) -> Iterator[Operator]:

@@ -153,7 +153,6 @@ class TransformerShape(Network):
                 tower.name.replace(" ", "_"),
                 kind=OperatorKind.EMBEDDING,
                 fused=0.0,
-                unfused=0.0,
                 launches=0,
             )
             yield row.changed(parameters=tower.parameters)
@@ -168,7 +167,6 @@ class TransformerShape(Network):
             # A tied table is one matrix: its use counts at the head, its storage here.
             active_parameters=0 if self.tied else table,
             fused=FUSED_PASSES * width,
-            unfused=FUSED_PASSES * width,
         )
         if self.layer_inputs is not None:
             yield from self.layer_inputs.embedding(at, self.layers)

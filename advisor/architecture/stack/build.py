@@ -169,14 +169,11 @@ class Build:
         """Append a row of one layer; ``columns`` are further fields of :class:`Operator`."""
         self.add(Rows("", 1, self.part).row(self.name(label), kind, **columns))
 
-    def memory_bound(
-        self, label: str, *, moved: float, unfused: float | None = None, **columns: Any
-    ) -> None:
+    def memory_bound(self, label: str, *, moved: float, **columns: Any) -> None:
         """Append a memory-bound row, as :meth:`Rows.elementwise` makes it."""
-        single = moved if unfused is None else unfused
         columns.setdefault("moved_format", self.signal.format)
         name, at = self.name(label), Rows("", 1, self.part)
-        self.add(at.elementwise(name, fused=moved, unfused=single, **columns))
+        self.add(at.elementwise(name, fused=moved, **columns))
 
     def product(
         self,

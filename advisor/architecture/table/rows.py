@@ -204,16 +204,19 @@ class Rows:
         name: str,
         *,
         fused: float,
-        unfused: float,
+        unfused: float | None = None,
         kind: OperatorKind = OperatorKind.ELEMENTWISE,
         **columns: Any,
     ) -> Operator:
-        """Return a memory-bound row: elements moved by a fused kernel and by single operations."""
+        """Return a memory-bound row: elements moved by a fused kernel and by single operations.
+
+        ``unfused``: as many as ``fused`` by default.
+        """
         return self.row(
             name,
             kind,
             moved_elements_per_token=fused,
-            moved_elements_per_token_unfused=unfused,
+            moved_elements_per_token_unfused=fused if unfused is None else unfused,
             **columns,
         )
 

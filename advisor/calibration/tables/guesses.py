@@ -151,7 +151,6 @@ class TableWords(Noun):
 
 
 table_words = shipped("measurement_guesses.yaml", TableWords)
-"""Returns the content of the file."""
 
 
 def filled(row: Row, table: str, *, unit: str = "") -> Row:

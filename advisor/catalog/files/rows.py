@@ -185,28 +185,22 @@ class CatalogFile(Noun):
 
 
 class OfferRecord(Noun):
-    """One line of ``cloud_offers.csv``."""
+    """One line of ``cloud_offers.csv``; ``data/README.md`` explains each column."""
 
     provider: Name
     instance_type: Name
     region: Name = ""
-    """In the provider's words; empty if the source does not state it."""
     tier: Name
     accelerator: Name
-    """Key; of your own offers, a product name too."""
     accelerators: Count
     vcpus: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = None
     host_memory_gib: Gigabytes | None = None
     currency: Currency
-    """Currency of both prices, as the provider quotes them. ISO 4217."""
     on_demand_per_hour: PerHour | None = None
-    """Price of the whole instance. [currency/h]"""
     spot_per_hour: PerHour | None = None
     price_date: IsoDate
     intra_node: names.Text = ""
-    """Link between the accelerators. Empty if the source does not state it."""
     network_gbit_per_s: Gigabytes | None = None
-    """Network of the whole instance, per direction. [Gbit/s]"""
     source: Key
     confidence: Confidence
     notes: names.Text = ""

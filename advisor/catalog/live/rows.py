@@ -106,7 +106,6 @@ class Feeds(Noun):
 
 
 feeds = shipped("price_feeds.yaml", Feeds)
-"""Returns how prices are read."""
 
 PROVIDERS: Final = feeds().listed
 MARKETPLACES: Final = feeds().marketplaces

@@ -50,37 +50,25 @@ Way = Literal["pip", "image", "program"]
 
 
 class Step(Noun):
-    """One step. Its texts may hold names of the plan's facts in braces."""
+    """One step, as the head of the file explains it."""
 
     stage: Stage
     name: str
     platforms: tuple[Platform, ...] = ()
-    """Empty: all."""
     backends: tuple[str, ...] = ()
-    """Empty: all."""
     architectures: tuple[str, ...] = ()
-    """Of cards. Empty: all."""
     providers: tuple[str, ...] = ()
-    """Of rented machines. Empty: all."""
     work: tuple[Literal["train", "serve"], ...] = ()
-    """Empty: both."""
     way: tuple[Way, ...] = ()
-    """How the software gets there; empty: any."""
     several: bool = False
-    """Only with several machines."""
     cards: int = 1
-    """Fewest cards of a machine."""
     data_center: bool = False
-    """Only for cards of datacenters."""
     each_package: bool = False
-    """Once for each package of the plan."""
     check_tool: bool = False
-    """Whether the check is the tool's own, in the software table."""
     do: str
     command: str = ""
     check: tuple[str, ...] = ()
     reads: str = ""
-    """Extended regular expression on the check's output; its group is compared."""
     least: str = ""
     equals: str = ""
     expect: str = ""

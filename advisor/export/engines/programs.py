@@ -1,4 +1,4 @@
-"""How files start the serving tools, from ``data/serving_programs.yaml``.
+"""How files start the serving tools: ``data/serving_programs.yaml``, which explains its fields.
 
 What a tool runs on, and which formats it serves there, is in the table of software
 (``advisor.nouns.software.tools``).
@@ -34,30 +34,17 @@ class Build(Noun):
     """What brings a program to the cards of one backend."""
 
     install: tuple[str, ...] = ()
-    """Packages of ``launch_versions.yaml``."""
     image: str | None = None
-    """Image of ``launch_versions.yaml``."""
     images: dict[str, str] = Field(default_factory=dict)
-    """Image by target (gfx942), architecture or lowest compute capability."""
     boards: bool = False
-    """Whether the image also runs on boards with a system of their own (Jetson)."""
     bare: bool = False
-    """Whether the image lacks the program, which is then installed there."""
     device: str = ""
-    """The program's own word for the backend."""
     without: tuple[Duty, ...] = ()
-    """Duties of the tool that it does not do here."""
     ranks: dict[str, int] = Field(default_factory=dict)
-    """Architecture -> cores of a chip, each of which is a rank of the program; empty: the cards."""
     segments: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """Architecture -> tokens that a compiled step may have; without one, prompts come whole."""
     alone: str = ""
-    """What to do instead where a copy spans machines, though a file joins them elsewhere."""
     compile_s: int = 0
-    """Longest that the first start compiles. [s]"""
     board: str = ""
-    """Shell command that brings it to a board with a system of its own (Jetson), with ``release``
-    and ``arch``, the digits of its compute capability, in braces."""
     note: str = ""
 
     def image_for(self, card: Accelerator) -> str | None:
@@ -85,64 +72,41 @@ class Weights(Noun):
 
     options: tuple[str, ...] = ()
     whole: bool = False
-    """Whether it is made of 16-bit weights that lie on the cards first."""
     extra: tuple[str, ...] = ()
-    """Packages that it needs beside the program."""
     gguf: str = ""
-    """Name of the format in GGUF files."""
 
 
 class Program(Noun):
     """A serving tool, as a file starts it."""
 
     name: str
-    """Of the tool, and of the format that starts it."""
     port: int
     probe: str
-    """Path that answers when the server is ready."""
     queue: str = ""
-    """Gauge of waiting requests; empty if there is none."""
     running: str = ""
-    """Gauge of requests in the batch; empty if there is none."""
     backends: dict[str, Build]
     weights: dict[str, Weights]
     instead: dict[str, str] = Field(default_factory=dict)
-    """Weight format -> the format that the program takes in its place."""
     cache: dict[str, str]
-    """Format of keys and values -> the option's value; empty: the program's own 16 bits."""
     extras: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
-    """Duty -> packages that it takes beside the image."""
     most: int = 1024
-    """Most requests that a server under a stated rate is told; engines' queues are estimated so."""
     steps: bool = False
-    """Whether it takes the tokens of one step."""
     adapters: bool = False
-    """Whether a file may ask it to hold LoRA adapters."""
     masked: tuple[str, ...] | None = None
-    """Families whose checkpoints of masked tokens it loads as encoders; None: all of them."""
     families: dict[Duty, tuple[str, ...]] = Field(default_factory=dict)
-    """Duty -> families that its file serves; empty: all that the tool does."""
     images: bool = False
-    """Whether a file states how many images a prompt may have."""
     whole_layers: bool = False
-    """Whether it moves whole layers to the host's memory, and no experts alone."""
     copies: bool = False
     joins: bool = False
     alone: str = ""
-    """What to do instead where a copy spans machines that a file does not join."""
     command: tuple[str, ...]
     options: Lines = ()
     before: Lines = ()
-    """Shell lines before the command."""
     once: tuple[str, ...] = ()
-    """Shell lines that make the weights, before any server starts."""
     makers: tuple[str, ...] = ()
-    """Packages that make the weights, in a folder of their own."""
     scripts: dict[Duty, str] = Field(default_factory=dict)
-    """Duty -> the file of ``data/servers`` that the command starts, as ``serve.py``."""
     environment: dict[str, str] = Field(default_factory=dict)
     files: dict[str, str | dict[str, object]] = Field(default_factory=dict)
-    """Name -> text, or the content of a YAML file."""
     notes: tuple[str, ...] = ()
     source: Annotated[str, Field(min_length=1)]
     date: IsoDay

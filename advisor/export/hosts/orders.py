@@ -26,13 +26,10 @@ class Names(Noun):
     """Names of one accelerator; None where it has none."""
 
     kubernetes: str | None = None
-    """Value of the label that the vendor's software puts on a node."""
     skypilot: str | None = None
     dstack: str | None = None
     dstack_memory_gb: int | None = None
-    """If one name of dstack stands for cards of several sizes."""
     slices: dict[int, str] = Field(default_factory=dict)
-    """Chips of a TPU on one machine -> GKE's name of their arrangement."""
 
 
 class Clouds(Noun):
@@ -41,41 +38,31 @@ class Clouds(Noun):
     skypilot: str | None = None
     dstack: str | None = None
     bare: bool = False
-    """Whether SkyPilot starts no images there."""
     entered: bool = False
-    """Whether an image's own entrypoint gets SkyPilot's command there."""
 
 
 class Reach(Noun):
     """How containers reach the cards of a backend; empty where they do not."""
 
     visible: str = ""
-    """Variable that names the accelerators that a program sees."""
     docker: str = ""
-    """Options of ``docker run``."""
     apptainer: str = ""
     compose: dict[str, Any] = Field(default_factory=dict)
-    """Of a service; ``{ids}`` are the numbers of its cards."""
     kubernetes: str = ""
-    """Resource that the vendor's device plugin registers."""
     kubernetes_by: dict[str, str] = Field(default_factory=dict)
-    """The same by architecture, where it differs."""
 
 
 class ClusterNames(Noun):
-    """The whole of ``cluster_names.yaml``."""
+    """The whole of ``cluster_names.yaml``, which explains its fields."""
 
     sources: dict[str, str] = Field(min_length=1)
     date: IsoDay
     names: dict[str, Names]
-    """By catalog key."""
     backends: dict[str, Reach]
     clouds: dict[str, Clouds]
-    """By provider."""
 
 
 cluster_names = shipped(FILE, ClusterNames)
-"""Returns the names."""
 
 
 def reach(backend: str) -> Reach:

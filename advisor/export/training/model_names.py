@@ -17,10 +17,8 @@ class Rotary(Noun):
     """Base and scaling of rotary positions."""
 
     pattern: Text
-    """Part of the hub ids that it holds for."""
     base: Annotated[int, Field(ge=1)]
     factor: Annotated[float, Field(gt=0)] | None = None
-    """Of Llama 3.1's scaling; None without scaling."""
     source: Text
 
 
@@ -55,7 +53,6 @@ class Kernels(Noun):
     source: Text
     date: IsoDay
     packages: dict[str, tuple[Text, ...]]
-    """By family; keys of ``launch_versions.yaml``."""
 
 
 class Projections(Noun):
@@ -64,15 +61,10 @@ class Projections(Noun):
     source: Text
     date: IsoDay
     plain: dict[str, Text]
-    """By name of the projection."""
     maxtext: dict[str, Text]
-    """The same in MaxText."""
     latent: dict[str, tuple[Text, ...]]
-    """The same where keys and values are expanded from a latent vector."""
     whole_query: Text
-    """Of latent attention whose query is not compressed."""
     fused: dict[str, dict[Text, tuple[str, ...]]]
-    """By family: matrices that hold several projections."""
 
 
 class Usual(Noun):
@@ -81,7 +73,6 @@ class Usual(Noun):
     source: Text
     date: IsoDay
     rates: dict[str, tuple[Text, Text]]
-    """Kind of answers -> learning rates of all weights and of adapters."""
     pretraining_rate: Text
     large_rate: Text
     large: float
@@ -103,28 +94,22 @@ class LaunchModels(Noun):
     simpletuner: ModelNames
     diffusers: ModelNames
     gated: ModelNames
-    """What the publisher asks to accept before the hub gives the weights."""
     own_code: ModelNames
-    """What comes as code of the repository, which programs run only when told to."""
     parsers: dict[str, ModelNames]
-    """How servers read calls of tools (``vllm-tools``) and thoughts (``vllm-thoughts``)."""
     whisper: ModelNames
     attention: ModelNames
-    """Attention of transformers' families that take no ``sdpa``."""
     kernels: Kernels
     projections: Projections
     torchtune: Annotated[tuple[TunedModel, ...], Field(min_length=1)]
     rotary: Annotated[tuple[Rotary, ...], Field(min_length=1)]
     usual: Usual
     elsewhere: dict[str, Said]
-    """What trains a network that no file starts, by vendor and kind of network."""
 
 
 ORIGINAL: Final = Rotary(pattern="*", base=10_000, source="Su et al. 2021, arXiv:2104.09864")
 """For a model of one's own, trained from scratch."""
 
 launch_models = shipped("launch_models.yaml", LaunchModels)
-"""Returns the models that programs build."""
 
 
 def rotary_of(hub_id: str | None) -> Rotary:

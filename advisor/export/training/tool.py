@@ -75,56 +75,40 @@ class Description(Noun):
     methods: tuple[FineTuningMethod | None, ...]
     recipes: dict[str, str]
     recipes_of_adapters: dict[str, str] = Field(default_factory=dict)
-    """Those that differ while the base is frozen."""
     optimizers: dict[Optimizer, object]
     sharding: dict[Sharding, Sharding]
     stack: str = ""
     backends: tuple[str, ...] = ("cuda", "rocm")
-    """Cards for which it has files: backends of ``data/tool_choice.yaml``."""
     resumes: bool = False
-    """Whether a file that starts again goes on from its last checkpoint."""
     units: tuple[Unit, ...] = (Unit.TOKEN,)
     families: tuple[str, ...] = ()
-    """Model families that this program alone trains."""
     writes: bool = True
-    """Whether its networks for text write text."""
     recompute: dict[Recompute, Recompute] = WHOLE_BLOCKS
     divides: tuple[str, ...] = ()
     offload: tuple[Offload, ...] = ()
     preferences: tuple[Preference | None, ...] = (None,)
     loggers: tuple[str, ...] = ()
-    """Trackers of experiments that ``--log-to`` can name."""
     tokenizes: bool = True
-    """Whether pretraining, too, reads the model's tokenizer of the hub."""
     reads_fp8: bool = False
-    """Whether it unpacks checkpoints in fp8."""
     instead: str | None = None
-    """What to do about work that it does not do, if not to choose another format."""
     refusals: tuple[Refusal, ...] = ()
     choices: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
-    """Values that it names: of each, condition -> value; the first that holds counts."""
     program: tuple[Text, ...]
     starter: tuple[str, ...] = ("torchrun",)
-    """Starts one process for each accelerator; empty if the program needs none."""
     image: str = ""
-    """In ``data/launch_versions.yaml``; empty without one."""
     clone: Clone | None = None
     pip: Lines = ()
     pip_options: tuple[str, ...] = ()
     then: Lines = ()
     variables: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Default, meaning and, if it is not always there, the condition."""
     newest: Mapping[str, tuple[Text, Text]] = Field(default_factory=dict)
-    """Pattern of a file in the newest folder that the variable holds, and its meaning."""
     environment: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Value and, if it is not always there, the condition."""
     notes: Lines = ()
     options: Lines = ()
     config: str | None = None
     content: Parts = ()
     body: Lines = ()
     files: Mapping[str, tuple[str, object]] = Field(default_factory=dict)
-    """Name -> condition and content."""
 
     @property
     def vendors(self) -> tuple[str, ...]:

@@ -23,4 +23,3 @@ class PublishedWeights(Noun):
 
 
 listed_weights = shipped("published_weights.yaml", PublishedWeights)
-"""Returns the published weights."""

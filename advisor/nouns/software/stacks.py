@@ -54,85 +54,47 @@ class GradientCast(StrEnum):
 
 
 class SoftwareStack(Noun):
-    """The behaviour of one training stack: a row of ``data/software.yaml``."""
+    """The behaviour of one training stack: a row of ``data/software.yaml``, which explains them."""
 
     name: str
     title: str
-    """Name for display."""
     sentence: str
-    """Sentence in an answer if the user did not choose the stack."""
     sentence_with_adapters: str | None = None
-    """The same for adapters; None says ``sentence``."""
     default_for: tuple[Work, ...]
-    """Work for which this stack is the default."""
     divides: tuple[Degree, ...]
-    """Degrees of a layout that it offers by default."""
     eager: bool
-    """Whether modules run one by one, so that each casts its inputs under autocast."""
     fused_elementwise: bool
-    """Whether norms, activations and residuals run as one pass each."""
     fuses_images: bool = True
-    """The same for networks that take images, if others do."""
     pads_products: bool
-    """Whether products run with aligned rows, whatever the vocabulary."""
     fused_softmax: bool
-    """Whether unfused attention scales, masks and normalises its scores in one kernel."""
     launch_s: Seconds
-    """Host time to launch one kernel. [s]"""
     unit_host_s: Seconds
-    """Host time to gather or scatter what one layer has sharded. [s]"""
     wraps_adapters: bool = False
-    """Whether sharding gathers and scatters every adapter matrix on its own."""
     processor_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
-    """Step time on a processor, on tokens in 16 bits, over that of tuned code."""
     portable_attention: bool
-    """Whether it uses FlashAttention-2 on every card, not the kernels for its generation."""
     overlaps_traffic: bool
-    """Whether products and other micro-batches hide tensor- and expert-parallel traffic, and
-    attention the keys and values of a divided sequence."""
     gathers_beside: bool
-    """Whether the next forward pass hides the gather of updated weights."""
     bucket_elements: Annotated[float, Field(gt=0, le=1e15)]
-    """Gradients in one message of data parallelism without ZeRO-3. [elements]"""
     loss_bytes_per_logit: NonNegative
-    """Memory per token and vocabulary entry during the backward pass of the loss. [bytes]"""
     plain_loss: bool
-    """Whether it uses PyTorch's own loss, whose bytes also depend on autocast and on the ranks that
-    share the vocabulary."""
     keeps_autocast_copies: bool
-    """Whether 16-bit copies of fp32 weights stay until the end of the forward pass."""
     keeps_narrow_inputs: bool
-    """Whether it keeps a product's input in the product's format, if that is narrower."""
     divides_gathered_inputs: bool
-    """Whether sequence parallelism also divides products' inputs and gathers them backward."""
     selective_recompute: SelectiveRecompute
     gradient_format: str | None
-    """Format for summing gradients if there are master weights; None takes the recipe's."""
     keeps_gradients: bool
-    """Whether gradients are set to zero after a step instead of being freed."""
     copies_gradients_to_buckets: bool
-    """Whether data parallelism copies gradients to separate buckets before it sums them."""
     gradient_cast: GradientCast
     zero3_cast_elements: Annotated[float, Field(gt=0, le=1e15)] | None = None
-    """Most gradients that ``partition`` casts together under ZeRO-3; None casts all. [elements]"""
     reduces_in_place: bool
-    """Whether sharded gradients are reduced in place, without a separate message buffer."""
     divides_lookup_gradient: bool
-    """Whether tensor ranks share the embedding's gradient from the start."""
     every_expert: tuple[str, ...] = ()
-    """Model families whose code computes all routed experts on every token."""
     shards_ends_apart: bool
-    """Whether embedding and head are gathered separately, not for the whole step."""
     launcher: Literal["megatron", "trl"]
-    """Program that exports start."""
     runs_deepspeed: bool
-    """Whether DeepSpeed's engine runs it even without sharding."""
     trainer_options: dict[str, str]
-    """Options of Hugging Face's trainers that enable it."""
     paced_as: str = ""
-    """Stack on whose runs, and its own, one slowdown of both is fitted; empty if on its own."""
     sources: dict[str, str]
-    """Source of each fact and the date it was read, by column."""
 
 
 class SoftwareFacts(SoftwareStack):

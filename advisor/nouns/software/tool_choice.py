@@ -1,4 +1,4 @@
-"""Which tools are usual for a kind of work on a card: records of ``data/tool_choice.yaml``."""
+"""Which tools are usual for a kind of work on a card: ``data/tool_choice.yaml`` explains it."""
 
 from math import inf
 from typing import Annotated, Final
@@ -93,13 +93,10 @@ class FewUsers(Noun):
     """Cards on which few users of text or speech are served by other tools than many."""
 
     users: Annotated[int, Field(ge=1)]
-    """Most requests at the same time."""
     segments: tuple[Segment, ...]
     architectures: tuple[str, ...]
     any_number: tuple[str, ...] = ()
-    """Architectures on which text has them for any number of users."""
     tools: tuple[str, ...]
-    """Tools that come first."""
 
     def on(self, card: Accelerator) -> bool:
         """Whether a card is one of them."""
@@ -110,19 +107,12 @@ class FormatLadder(Noun):
     """Weight formats that a plan may choose under an engine, largest first."""
 
     own: bool = False
-    """The model's own format comes first."""
     usual: tuple[str, ...] = ()
     smaller: tuple[str, ...] = ()
-    """Taken if nothing larger fits; the answer says so."""
     beside: tuple[str, ...] = ()
-    """Faster ones, named where a larger one fits."""
     cache: str | None = None
-    """The engine's smaller key-value cache, with which a plan tries usual weights before smaller
-    ones; None if it has none."""
     host: tuple[str, ...] = ()
-    """With layers or experts in the host's memory; empty if the engine keeps none there."""
     instead: dict[str, str] = Field(default_factory=dict)
-    """The engine's name of a published format."""
 
 
 class Speech(Noun):
@@ -138,19 +128,12 @@ class ToolChoice(Noun):
     """The whole of ``data/tool_choice.yaml``."""
 
     backends: dict[str, Backend]
-    """A card's first backend counts first."""
     usual: Usual
-    """Tools by duty and backend, the usual first. The first that runs counts."""
     sizes: tuple[SizeClass, ...]
     smaller: tuple[str, ...]
-    """Tools for a fine-tune that needs too much under an earlier one."""
     few: FewUsers
     formats: dict[str, FormatLadder]
-    """By engine; ``default`` for the others."""
     speech: dict[str, Speech]
-    """Model families that recognise speech."""
     experts: dict[str, tuple[str, ...]]
-    """Families of mixtures, by how libraries hold their routed experts."""
     coarse: tuple[str, ...]
-    """Families that lose more than usual in 4 bits."""
     terms: dict[str, Term]

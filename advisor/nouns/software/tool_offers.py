@@ -1,4 +1,7 @@
-"""What a tool offers: the cards on which it runs, ways to train, and weights that it serves."""
+"""What a tool offers: the cards on which it runs, ways to train, and weights that it serves.
+
+The head of ``data/tools.yaml`` explains each field.
+"""
 
 from __future__ import annotations
 
@@ -59,45 +62,25 @@ class Support(Noun):
     """The cards and versions on which a tool runs, under one backend."""
 
     lowest: Capability | None = None
-    """Lowest compute capability; None has no limit."""
     last: Capability | None = None
-    """Highest compute capability."""
     chips: tuple[Chip, ...] = ()
-    """Targets (gfx942), architectures (CDNA3) or catalog keys (tpu-v5e). Empty: all of the
-    backend."""
     plugin: str = ""
-    """Package that adds the backend to the tool."""
     release: str = ""
-    """Newest release of the tool there, if it is not the tool's."""
     older: dict[Capability, str] = Field(default_factory=dict)
-    """Last release for cards below a compute capability."""
     driver: str = ""
-    """Lowest driver."""
     cuda: str = ""
     cudnn: str = ""
     rocm: str = ""
-    """Lowest versions."""
     rocm_of: dict[Chip, str] = Field(default_factory=dict)
-    """Lowest version of ROCm for chips that need a later one."""
     python: str = ""
-    """Versions, if they differ from the tool's."""
     without: tuple[FineTuningMethod, ...] = ()
-    """Methods that the tool offers elsewhere, but not here."""
     methods: dict[FineTuningMethod, Capability] = Field(default_factory=dict)
-    """Lowest compute capability of methods that need more than ``lowest``."""
     weights: dict[str, Capability | tuple[Chip, ...] | None] = Field(default_factory=dict)
-    """Served weight formats: lowest compute capability, or chips, or None for every card.
-    ``gguf`` stands for all formats of GGUF files."""
     stored: tuple[str, ...] = ()
-    """Formats that a checkpoint must hold already, beside those of the tool."""
     unpacks: dict[str, str] = Field(default_factory=dict)
-    """Published format -> the wider one in which its checkpoints are served."""
     families: dict[str, tuple[Chip, ...] | None] = Field(default_factory=dict)
-    """Served model families: chips, or None for every card; empty: all that the tool serves."""
     needs: dict[str, Capability | tuple[Chip, ...]] = Field(default_factory=dict)
-    """Served model families that need more than the tool: lowest compute capability, or chips."""
     divides: tuple[Degree, ...] | None = None
-    """How it divides a served model, if not in every way of the tool."""
     note: str = ""
 
     def runs_on(self, kind: Kind) -> bool:
@@ -161,16 +144,13 @@ class ContextSplit(Noun):
     """
 
     methods: tuple[FineTuningMethod, ...]
-    """Of single answers, not of pairs."""
     sharding: tuple[Sharding, ...]
-    """Levels over all cards of data and context parallelism."""
 
 
 class WithoutMaster(Noun):
     """How a tool trains all weights without a second copy in fp32, unless asked otherwise."""
 
     recipes: tuple[str, ...]
-    """The usual first."""
     sharding: tuple[Sharding, ...]
     offloads: tuple[Offload, ...]
 
@@ -183,60 +163,34 @@ class TrainingOffer(Noun):
     """What a training tool offers."""
 
     methods: tuple[FineTuningMethod, ...] = ()
-    """Ways to fine-tune."""
     preference: tuple[Preference, ...] = ()
     prefers_with: tuple[FineTuningMethod, ...] = tuple(FineTuningMethod)
-    """Methods that learn from pairs of answers."""
     divides: tuple[Degree, ...] = ()
-    """Degrees of a layout besides data parallelism."""
     context: ContextSplit | None = None
-    """None: with all that the tool does."""
     recompute: tuple[Recompute, ...] = (Recompute.NONE,)
-    """Least first, as in all these."""
     sharding: tuple[Sharding, ...] = (Sharding.DDP,)
     sharding_4bit: tuple[Sharding, ...] = (Sharding.DDP,)
-    """The same with 4-bit weights: a tool that first loads the whole model on every card is not
-    sharded."""
     without_master: WithoutMaster | None = None
-    """None: it trains them beside a copy in fp32 if they are narrower."""
     lora_experts: str = ""
-    """Mixtures whose routed experts get adapters (a key of ``experts`` in
-    ``data/tool_choice.yaml``); empty: all."""
     recompute_experts: tuple[Recompute, ...] = ()
-    """Recomputation while these adapters train; empty: the usual."""
     qlora_experts: str = ""
-    """The same under QLoRA, where the experts also have 4 bits."""
     qlora_adapts: str = ""
-    """The same, where some have 4 bits and get no adapters."""
     embedding_on_host: tuple[FineTuningMethod, ...] = ()
-    """Methods whose input table stays in the host's memory, unless the head shares it."""
     sharded_by: str = ""
-    """What shards: FSDP, DeepSpeed ZeRO …"""
     hybrid_sharding: bool = False
-    """Whether it can shard within a node and replicate over nodes (HSDP)."""
     offloads: tuple[Offload, ...] = ()
-    """What can stay in the host's memory."""
     hosts_lone_base: bool = True
-    """Whether one card can keep a frozen base there; where not, DeepSpeed can."""
     cards: PositiveInt | None = None
-    """Most cards of one run; None has no limit."""
     computes: tuple[str, ...] = ("fp32", "fp16", "bf16")
-    """Formats of matrix products, on cards that have them."""
     optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
     unshared: tuple[Optimizer, ...] = ()
-    """Those that FSDP cannot share out: a model that needs it trains beside a master copy under
-    DeepSpeed."""
     unshared_with: tuple[FineTuningMethod, ...] = ()
-    """Methods of adapters that take no ZeRO-3 with these optimizers."""
     optimizer_in_backward: bool = False
     encodes_ahead: bool = False
-    """Whether text encoders leave the card before a diffusion network trains."""
     packing: bool = False
     attention: tuple[AttentionKernel, ...] = (AttentionKernel.FLASH, AttentionKernel.EAGER)
     losses: tuple[CrossEntropy, ...] = (CrossEntropy.PLAIN,)
-    """The first is the tool's own choice."""
     only_writers: bool = False
-    """Whether of networks for text it trains only those that write text: no BERT."""
 
     def prefers(self, wish: Preference | None, method: FineTuningMethod | None) -> bool:
         """Whether it learns as wished from pairs of answers; without a wish, it has none."""
@@ -310,22 +264,12 @@ class ServingOffer(Noun):
 
     divides: tuple[Degree, ...] = ()
     unlike_cards: bool = False
-    """Whether it divides a model over cards of different kinds."""
     adapters: bool = False
-    """Whether requests of several LoRA adapters share a server."""
     pools: tuple[str, ...] = ()
-    """Vendors on whose cards one server reads prompts for another, which writes the answers."""
     drafts: dict[Speculation, tuple[str, ...]] = Field(default_factory=dict)
-    """Way to draft without a checkpoint of one's own -> backends on which it does."""
     beams: bool = False
-    """Whether its decoder tries several texts beside each other."""
     at_once: dict[str, PositiveInt] = Field(default_factory=dict)
-    """Duty -> most requests that one copy of a model computes together, where that is limited."""
     stored: tuple[str, ...] = ()
-    """Weight formats that a checkpoint must hold already; the tool makes others while it loads."""
     loads: tuple[str, ...] = ()
-    """Those whose published weights (``data/published_weights.yaml``) it reads."""
     file_formats: tuple[str, ...] = ()
-    """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
     api: str = ""
-    """Interface that it serves."""

@@ -40,33 +40,22 @@ class Status(StrEnum):
 
 
 class Tool(Noun):
-    """One tool: a row of ``data/tools.yaml``."""
+    """One tool: a row of ``data/tools.yaml``, whose head explains each field."""
 
     name: str
     title: str
-    """Name for display."""
     does: tuple[Duty, ...]
     framework: str
-    """Library below it: pytorch, jax, tensorflow, mlx, ggml, onnx …"""
     status: Status = Status.CURRENT
     since: Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")] | None = None
-    """Date of the end of development, if it ended. ISO 8601, possibly truncated."""
     instead: str = ""
-    """Names of tools to use instead, if it ended."""
     release: str
-    """Release that the row describes; the one that launch files install, if they install it."""
     released: Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")] | None = None
     stack: str | None = None
-    """Stack that estimates its training."""
     stack_with_master: str | None = None
-    """The same while all weights train beside a copy in fp32, where its scripts then start another
-    program."""
     fused_stack: str | None = None
-    """The same in ``fused``."""
     fused: tuple[str, ...] = ()
-    """Families whose modules the tool's files replace by fused kernels."""
     stacks_too: tuple[str, ...] = ()
-    """Other stacks that it becomes by its options (``torch_compile`` of Hugging Face's Trainer)."""
     engine: (
         Literal[
             "vllm",
@@ -82,30 +71,19 @@ class Tool(Noun):
         ]
         | None
     ) = None
-    """Engine whose constants estimate its serving; None takes the default for the weights."""
     python: str = ""
-    """Versions of Python."""
     packages: tuple[str, ...] = ()
-    """Packages to install, the tool's own first."""
     image: str = ""
-    """Container image of its publisher, without tag."""
     verify: tuple[str, ...] = ()
-    """Command that shows that it is installed."""
     start: str = ""
-    """How people start it where no file does."""
     on_boards: str = ""
-    """How it gets to a board with a system of its own (Jetson), if not as to other cards."""
     backends: Annotated[dict[str, Support], Field(min_length=1)]
     families: tuple[str, ...] = ()
-    """Model families in the words of ``data/model_families.yaml``; empty: all of its networks."""
     without_families: tuple[str, ...] = ()
-    """Model families whose layers it does not have, where it trains all others."""
     training: TrainingOffer | None = None
     serving: ServingOffer | None = None
     note: str = ""
     sources: dict[str, Words]
-    """Source and date of each fact, by column; ``all`` covers the rest. A source that starts with
-    ``recalled`` was not read."""
 
     @by_identity(2048)
     def support(self, card: Accelerator) -> tuple[str, Support] | None:
