@@ -23,5 +23,5 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         check=False,
         env={**os.environ, **environment},
         encoding="utf-8",
-        timeout=60,
+        timeout=200,
     )

@@ -29,6 +29,9 @@ if "GPU_ADVISOR_TEST_FILES" not in os.environ:
     FILES = tempfile.TemporaryDirectory(prefix="gpu-advisor-tests-")
     os.environ["GPU_ADVISOR_TEST_FILES"] = FILES.name
 
+# Spares the garbage collector most of its small rounds, as the command line does.
+gc.set_threshold(100_000, 10, 10)
+
 # The parser of libyaml, as the program's, reads the same values in a fifth of the time.
 FAST: dict[str, Any] = {"Loader": getattr(yaml, "CSafeLoader", yaml.SafeLoader)}
 vars(yaml).update(
@@ -93,11 +96,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ]
     ordered = sorted(zip(places, [*waiting, *others], strict=True), key=lambda pair: pair[0])
     items[:] = [item for _, tests in ordered for item in tests]
-
-
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector most of its small rounds, as the command line does."""
-    gc.set_threshold(100_000, 10, 10)
 
 
 def _length(tests: list[pytest.Item]) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-START_S = 60.0
+START_S = 120.0
 
 
 def instructions(root: Path) -> dict[str, list[str]]:

@@ -26,7 +26,9 @@ PHONE = (
 NARROW: ViewportSize = {"width": 390, "height": 844}
 """A phone's window: the page goes by the width."""
 BEGIN_MS = 4_000
-FIRST_ANSWER_MS = 60_000
+LOOK_MS = 100
+"""Between two looks at a page; by default, there is one at each frame that is drawn."""
+FIRST_ANSWER_MS = 120_000
 """The first visitor of a server waits until everything is imported and read."""
 
 
@@ -48,7 +50,7 @@ def a_run(page: Page) -> Iterator[None]:
     page.evaluate(WATCH)
     yield
     with contextlib.suppress(TimeoutError):
-        page.wait_for_function("window.begun", timeout=BEGIN_MS)
+        page.wait_for_function("window.begun", timeout=BEGIN_MS, polling=LOOK_MS)
     settle(page)
 
 

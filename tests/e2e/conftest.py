@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
-START_SECONDS = 60
+START_SECONDS = 120
 ACTION_MS = 20_000
 USUAL: ViewportSize = {"width": 1280, "height": 800}
 expect.set_options(timeout=ACTION_MS)
@@ -140,12 +140,12 @@ def page(browser: Browser, tabs: list[Page], watched: Callable[[Page], Page]) ->
 
 
 @contextlib.contextmanager
-def serve(script: Path, *, log: Path, prefix: str = "") -> Iterator[str]:
+def serve(script: Path, *, log: Path) -> Iterator[str]:
     """Run a Streamlit script on a free port of this machine until the block ends."""
     port = free_port()
-    server = start(script, log=log, port=port, prefix=prefix)
+    server = start(script, log=log, port=port)
     try:
-        yield f"http://127.0.0.1:{port}{prefix}"
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
         try:

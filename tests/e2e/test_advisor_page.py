@@ -10,6 +10,7 @@ from tests.cases import serve, tune
 from tests.e2e.browsing import (
     ANSWER,
     CHART,
+    LOOK_MS,
     NARROW,
     PHONE,
     a_run,
@@ -86,7 +87,7 @@ def test_the_first_screen_holds_controls_and_numbers_why_not_and_a_mistake_below
 
 
 def test_three_inputs_change_the_answer_and_its_link_and_file_hold_them(
-    page: Page, new_page: Callable[..., Page], app_url: str
+    page: Page, app_url: str
 ) -> None:
     sender = page
     open_answer(sender, app_url)
@@ -104,16 +105,19 @@ def test_three_inputs_change_the_answer_and_its_link_and_file_hold_them(
     case = advisor.load_case(download.value.path())
     assert advisor.recommend(case).answer == found.answer
     link = sender.locator("pre").inner_text().replace("\n", "")
-    receiver = new_page()
-    open_answer(receiver, link)
-    expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
-    expect(receiver.locator(ANSWER)).to_have_text(unbroken(found.answer))
-    expect(receiver.get_by_text("The link had values")).to_have_count(0)
-
     choose(sender, "Task", "Serve")
     serving = advisor.recommend(serve("llama-3.1-8b", concurrency=8, limits={"max_tpot_ms": 50}))
     expect(sender.locator(ANSWER)).to_have_text(unbroken(serving.answer))
     assert sender.evaluate("window.mostAnswers") == 1, "an old answer stood beside the new one"
+
+    receiver = sender  # in a tab that remembers nothing
+    receiver.evaluate("localStorage.clear(); sessionStorage.clear()")
+    receiver.goto("about:blank")
+    receiver.context.clear_cookies()
+    open_answer(receiver, link)
+    expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
+    expect(receiver.locator(ANSWER)).to_have_text(unbroken(found.answer))
+    expect(receiver.get_by_text("The link had values")).to_have_count(0)
 
 
 def test_a_slider_moves_the_answer_and_advanced_stays_open_while_its_fields_change(
@@ -166,28 +170,19 @@ def test_a_phone_needs_no_sideways_scroll(new_page: Callable[..., Page], app_url
     assert width_beyond_the_window(page) <= 0
 
 
-def test_the_charts_follow_the_theme_and_a_switched_one_at_once(page: Page, app_url: str) -> None:
-    page.emulate_media(color_scheme="dark")
-    open_answer(page, app_url)
-    paper = page.locator(".main-svg").first
-
-    expect(paper).to_have_css("background-color", "rgb(23, 22, 20)")
-    page.emulate_media(color_scheme="light")
-    expect(paper).to_have_css("background-color", "rgb(255, 255, 255)")
-
-
 def test_a_chart_is_saved_as_svg_or_png(page: Page, app_url: str) -> None:
     page.set_viewport_size(NARROW)
     open_answer(page, app_url)
     button = page.get_by_role("button", name="Download plot").first
-    page.wait_for_function(FINGER_WIDE)  # the chart is drawn anew for the narrow window
+    # The chart is drawn anew for the narrow window.
+    page.wait_for_function(FINGER_WIDE, polling=LOOK_MS)
     for ending, begins in (("svg", b"<svg"), ("png", b"\x89PNG")):
         if ending == "png":
             unfold(page, "Share")
             with a_run(page):
                 page.get_by_text("PNG", exact=True).click()
             page.keyboard.press("Escape")
-            page.wait_for_function(SAVES_AS, arg=ending)
+            page.wait_for_function(SAVES_AS, arg=ending, polling=LOOK_MS)
             settle(page)
         with page.expect_download() as saved:
             button.click()
@@ -195,15 +190,25 @@ def test_a_chart_is_saved_as_svg_or_png(page: Page, app_url: str) -> None:
         assert saved.value.path().read_bytes().startswith(begins)
 
 
-def test_a_changed_input_is_drawn_into_the_same_charts(page: Page, app_url: str) -> None:
+def test_charts_follow_the_theme_at_once_and_a_changed_input_is_drawn_into_the_same_ones(
+    page: Page, app_url: str
+) -> None:
     fetched: list[str] = []
     page.on("request", lambda request: fetched.append(request.url))
+    page.emulate_media(color_scheme="dark")
     open_answer(page, app_url)
-    page.wait_for_function(f"{CHARTS}.length === 2")
+    paper = page.locator(".main-svg").first
+
+    expect(paper).to_have_css("background-color", "rgb(23, 22, 20)")
+    with a_run(page):  # the switch asks for one, later
+        page.emulate_media(color_scheme="light")
+        expect(paper).to_have_css("background-color", "rgb(255, 255, 255)")
+    page.wait_for_function(f"{CHARTS}.length === 2", polling=LOOK_MS)
     page.evaluate(f"window.kept = {CHARTS}; window.drawn = kept.map({DATA})")
 
     fill(page, "Tokens", "200M")
     expect(page.locator(ANSWER)).to_have_text(unbroken(fine_tune(tokens=200e6).answer))
-    page.wait_for_function(f"drawn.every((before, at) => before !== ({DATA})(kept[at]))")
+    drawn_anew = f"drawn.every((before, at) => before !== ({DATA})(kept[at]))"
+    page.wait_for_function(drawn_anew, polling=LOOK_MS)
     assert page.evaluate(f"{CHARTS}.map((chart, at) => chart === kept[at])") == [True, True]
     assert len([url for url in fetched if "plotly" in url.lower()]) == 1

@@ -1,8 +1,10 @@
 """Two real server processes behind nginx: sticky by cookie, and one of them dies."""
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,12 +17,25 @@ from tests.e2e.browsing import fill, open_page, settle
 pytestmark = pytest.mark.nginx
 CONNECTED = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
 VISITORS = 6
+Beside = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 @pytest.fixture
 def replicas(tmp_path: Path) -> Iterator[Replicas]:
     with behind_nginx(tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def beside() -> Iterator[Beside]:
+    """Run sessions in a thread of their own: the browser has the event loop of this one."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
 
 
 def tokens(number: int) -> str:
@@ -32,18 +47,11 @@ def answer_of(visitor: Session) -> list[str]:
     return [text for text in visitor.shown if not text.startswith("Many people ask at once")]
 
 
-async def visit(replicas: Replicas) -> None:
-    visitors = [
+async def come(replicas: Replicas, visitors: list[Session]) -> list[int]:
+    """Open visitors until both replicas have some; return where each is at home."""
+    visitors += [
         Session(replicas.address, query=f"tokens={tokens(number)}") for number in range(VISITORS)
     ]
-    try:
-        await outlive(replicas, visitors)
-    finally:
-        await asyncio.gather(*(visitor.close() for visitor in visitors))
-
-
-async def outlive(replicas: Replicas, visitors: list[Session]) -> None:
-    """Visitors on both replicas; one replica dies; every question is answered as before."""
     await asyncio.gather(*(visitor.open() for visitor in visitors))
     homes = [replicas.of(visitor.cookie) for visitor in visitors]
     while len(set(homes)) < 2:  # the cookies are random
@@ -51,14 +59,17 @@ async def outlive(replicas: Replicas, visitors: list[Session]) -> None:
         await visitors[-1].open()
         homes.append(replicas.of(visitors[-1].cookie))
         assert len(homes) < 40
-    answers = [answer_of(visitor) for visitor in visitors]
-    assert all(answers)
-    assert len({tuple(answer) for answer in answers}) > 1
+    return homes
 
-    dead = homes[0]
-    replicas.processes[dead].kill()
-    replicas.processes[dead].wait()
 
+async def outlive(
+    replicas: Replicas,
+    visitors: list[Session],
+    homes: list[int],
+    answers: list[list[str]],
+    dead: int,
+) -> None:
+    """One replica has died; every question is answered as before."""
     for visitor, home, answer in zip(visitors, homes, answers, strict=True):
         query = visitor.query
         if home == dead:
@@ -77,25 +88,34 @@ async def outlive(replicas: Replicas, visitors: list[Session]) -> None:
     assert [visitor.exceptions for visitor in visitors] == [0] * len(visitors)
 
 
-def test_sessions_outlive_a_replica(replicas: Replicas) -> None:
-    asyncio.run(visit(replicas))
+async def leave(visitors: list[Session]) -> None:
+    await asyncio.gather(*(visitor.close() for visitor in visitors))
 
 
-def test_a_page_outlives_its_replica(
-    replicas: Replicas, page: Page, page_errors: list[str]
+def test_a_page_and_sessions_outlive_a_replica(
+    replicas: Replicas, beside: Beside, page: Page, page_errors: list[str]
 ) -> None:
-    open_page(page, replicas.address)
-    fill(page, "Tokens", "77M")
-    settle(page)
-    [cookie] = [item for item in page.context.cookies() if item.get("name") == "gpu_advisor"]
-    home = replicas.of(f"gpu_advisor={cookie.get('value')}")
+    visitors: list[Session] = []
+    try:
+        homes: list[int] = beside(come(replicas, visitors))
+        answers = [answer_of(visitor) for visitor in visitors]
+        assert all(answers)
+        assert len({tuple(answer) for answer in answers}) > 1
+        open_page(page, replicas.address)
+        fill(page, "Tokens", "77M")
+        settle(page)
+        [cookie] = [item for item in page.context.cookies() if item.get("name") == "gpu_advisor"]
+        dead = replicas.of(f"gpu_advisor={cookie.get('value')}")
 
-    with page.expect_websocket(timeout=60_000):  # to the other replica
-        replicas.processes[home].kill()
-        replicas.processes[home].wait()
+        with page.expect_websocket(timeout=60_000):  # to the other replica
+            replicas.processes[dead].kill()
+            replicas.processes[dead].wait()
+        beside(outlive(replicas, visitors, homes, answers, dead))
+    finally:
+        beside(leave(visitors))
+
     page.wait_for_selector(CONNECTED, state="attached", timeout=60_000)
     settle(page)
-
     expect(page.get_by_label("Tokens", exact=True)).to_have_value("77M")
     fill(page, "Deadline", "30h")
     # The edit may meet a page that is about to run: what is no longer running has not begun.

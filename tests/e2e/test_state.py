@@ -19,6 +19,7 @@ from tests.cases import tune
 from tests.e2e.browsing import (
     ANSWER,
     CHART,
+    LOOK_MS,
     NARROW,
     choose,
     fill,
@@ -29,7 +30,7 @@ from tests.e2e.browsing import (
     unbroken,
     unfold,
 )
-from tests.e2e.conftest import free_port, serve, start
+from tests.e2e.conftest import free_port, start
 
 pytestmark = pytest.mark.slow
 BOXES = """() => JSON.stringify(
@@ -43,8 +44,8 @@ SHOWS = f"""([query, boxes]) => {{
         && shown !== '[]';
 }}"""
 RECONNECT_MS = 60_000
-LOOK_MS = 100
-"""Between two looks at a page; by default, there is one at each frame that is drawn."""
+PREFIX = "/tools/gpu"
+"""Of the second server, as below a proxy."""
 CONNECTED = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
 CONFIG = {
     "model_type": "llama",
@@ -120,6 +121,9 @@ LOADED = ("", "rent-or-buy")
 """Pages that are loaded anew here; ``tests/ui/test_state.py`` opens all in sessions of their own,
 and *What fits* and the catalog outlive a server below."""
 
+JUMPS = ("history.go({0}2)", "history.go({0}1); setTimeout(() => history.go({0}1), 200)")
+"""Quick presses of Back. A browser may drop the first of two that it gets at once: one jump."""
+
 
 def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     """Wait until the address asks for ``query`` and the page shows ``boxes``; return its boxes."""
@@ -140,8 +144,12 @@ class Server:
     port: int
     process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}{PREFIX}/"
+
     def start(self) -> None:
-        self.process = start(self.script, log=self.log, port=self.port)
+        self.process = start(self.script, log=self.log, port=self.port, prefix=PREFIX)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -175,6 +183,11 @@ def test_reload_back_and_replicas_show_the_same_question(
     if visit.path in LOADED:
         page.reload()
         shows(page, both, twice)
+    for jump in JUMPS if visit.path == "fits" else ():
+        page.evaluate(f"() => {{ {jump.format('-')}; }}")
+        shows(page, {}, at_first)
+        page.evaluate(f"() => {{ {jump.format('')}; }}")
+        shows(page, both, twice)
     page.go_back()
     shows(page, visit.query, once)
     page.go_back()
@@ -183,26 +196,8 @@ def test_reload_back_and_replicas_show_the_same_question(
     shows(page, visit.query, once)
     if visit.path in LOADED:
         query = urlsplit(page.url).query
-        open_page(page, f"http://127.0.0.1:{server.port}/{visit.path}?{query}")
+        open_page(page, f"{server.url}{visit.path}?{query}")
         shows(page, visit.query, once)
-
-
-def test_quick_presses_of_back_leave_boxes_and_address_together(page: Page, app_url: str) -> None:
-    visit = VISITS["fits"]
-    open_page(page, f"{app_url}/{visit.path}")
-    at_first = shows(page, {})
-    visit.first(page)
-    shows(page, visit.query)
-    visit.then(page)
-    both = visit.query | visit.added
-    twice = shows(page, both)
-
-    # A browser may drop the first of two presses that it gets at once, so they are one jump.
-    for jump in ("history.go({0}2)", "history.go({0}1); setTimeout(() => history.go({0}1), 200)"):
-        page.evaluate(f"() => {{ {jump.format('-')}; }}")
-        shows(page, {}, at_first)
-        page.evaluate(f"() => {{ {jump.format('')}; }}")
-        shows(page, both, twice)
 
 
 def test_inputs_of_one_page_stay_and_the_question_travels(page: Page, app_url: str) -> None:
@@ -243,12 +238,14 @@ def test_the_card_of_a_link_is_on_every_page_after_an_edit_too(page: Page, app_u
 
 
 @pytest.fixture
-def new_tab(new_page: Callable[..., Page], page_errors: list[str]) -> Iterator[Callable[..., Page]]:
+def new_tab(
+    new_page: Callable[..., Page], watched: Callable[[Page], Page], page_errors: list[str]
+) -> Iterator[Callable[[], Page]]:
     """Open a page whose server may die: what the browser's console says of that is forgotten."""
     opened: list[Page] = []
 
-    def open_tab() -> Page:
-        opened.append(new_page())
+    def open_tab() -> Page:  # one context: its cache is warm
+        opened.append(watched(opened[0].context.new_page()) if opened else new_page())
         return opened[-1]
 
     yield open_tab
@@ -266,44 +263,31 @@ def die_and_restart(server: Server, *pages: Page) -> None:
         page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
 
 
-def test_an_edit_after_the_server_died_keeps_all_earlier_ones(
-    new_tab: Callable[..., Page], server: Server
+def test_after_the_server_died_edits_and_the_answer_keep_all_earlier_inputs(
+    new_tab: Callable[[], Page], server: Server
 ) -> None:
-    readers: list[tuple[Visit, Page, str]] = []
-    for name in ("fits", "catalog"):  # one death meets both; the other pages are restored above
-        visit, page = VISITS[name], new_tab()
-        open_page(page, f"http://127.0.0.1:{server.port}/{name}")
-        visit.first(page)
-        readers.append((visit, page, shows(page, visit.query)))
-
-    die_and_restart(server, *(page for _, page, _ in readers))
-    for visit, page, once in readers:
-        shows(page, visit.query, once)
-        visit.then(page)
-        both = shows(page, visit.query | visit.added)
-        page.reload()
-        shows(page, visit.query | visit.added, both)
-
-
-def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_ones_too(
-    new_tab: Callable[..., Page], server: Server
-) -> None:
-    page = new_tab()
-    open_page(page, f"http://127.0.0.1:{server.port}")
-    unfold(page, "Advanced")
-    fill(page, "LoRA rank", "64")
-    unfold(page, "Advanced")
-    choose(page, "Model", "Own config", "Own config.json")
-    field = page.get_by_label("Paste the model's config.json")
+    """One death meets three pages: on the first, inputs that are folded and pasted as well."""
+    asking = new_tab()
+    open_page(asking, server.url)
+    unfold(asking, "Advanced")
+    fill(asking, "LoRA rank", "64")
+    unfold(asking, "Advanced")
+    choose(asking, "Model", "Own config", "Own config.json")
+    field = asking.get_by_label("Paste the model's config.json")
     field.fill(json.dumps(CONFIG))  # of noise: too long for an address
     field.press("ControlOrMeta+Enter")
     query = {"rank": "64", "model": "config.json"}
-    shows(page, query)
+    shows(asking, query)
+    readers: list[tuple[Visit, Page, str]] = []
+    for name in ("fits", "catalog"):  # the other pages are restored above
+        visit, page = VISITS[name], new_tab()
+        open_page(page, f"{server.url}{name}")
+        visit.first(page)
+        readers.append((visit, page, shows(page, visit.query)))
 
-    die_and_restart(server, page)
-    fill(page, "Tokens", "200M")
-    shows(page, query | {"tokens": "200M"})
-
+    die_and_restart(server, asking, *(page for _, page, _ in readers))
+    fill(asking, "Tokens", "200M")
+    shows(asking, query | {"tokens": "200M"})
     expected = advisor.recommend(
         tune(
             {"config": CONFIG},
@@ -313,8 +297,14 @@ def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_one
             limits={"deadline_hours": 24},
         )
     )
-    expect(page.locator(ANSWER)).to_have_text(unbroken(expected.answer))
-    expect(page.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
+    expect(asking.locator(ANSWER)).to_have_text(unbroken(expected.answer))
+    expect(asking.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
+    for visit, page, once in readers:
+        shows(page, visit.query, once)
+        visit.then(page)
+        both = shows(page, visit.query | visit.added)
+        page.reload()
+        shows(page, visit.query | visit.added, both)
 
 
 PLOTLY = """() => {
@@ -323,23 +313,19 @@ PLOTLY = """() => {
 }"""
 
 
-def test_a_link_below_a_proxys_prefix_says_the_readers_address(
-    page: Page, root: Path, tmp_path: Path
-) -> None:
-    with serve(root / "app.py", log=tmp_path / "server.log", prefix="/tools/gpu") as url:
-        home = f"{url.replace('127.0.0.1', 'localhost')}/"
-        open_page(page, f"{home}?tokens=20M")
-        unfold(page, "Share")
-        link = page.get_by_test_id("stCode").filter(has_text="tokens").inner_text()
-        assert link.startswith(f"{home}?v=1&")
-        assert "&tokens=20M&" in link
-        open_page(page, link)
-        expect(page.get_by_label("Tokens", exact=True)).to_have_value("20M")
-        page.wait_for_selector(CHART)
-        name, sent = page.evaluate(PLOTLY)
-        assert name.startswith(f"{home}plotly-")
-        assert sent == 0  # the browser has kept it
-        page.close()  # It would tell of the server that ends below.
+def test_a_link_below_a_proxys_prefix_says_the_readers_address(page: Page, server: Server) -> None:
+    home = server.url.replace("127.0.0.1", "localhost")
+    open_page(page, f"{home}?tokens=20M")
+    unfold(page, "Share")
+    link = page.get_by_test_id("stCode").filter(has_text="tokens").inner_text()
+    assert link.startswith(f"{home}?v=1&")
+    assert "&tokens=20M&" in link
+    open_page(page, link)
+    expect(page.get_by_label("Tokens", exact=True)).to_have_value("20M")
+    page.wait_for_selector(CHART)
+    name, sent = page.evaluate(PLOTLY)
+    assert name.startswith(f"{home}plotly-")
+    assert sent == 0  # the browser has kept it
 
 
 def test_a_narrow_window_is_drawn_as_on_a_phone(app_url: str, page: Page) -> None:

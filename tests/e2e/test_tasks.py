@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
 import advisor
 from advisor import api
 from advisor.frames.accuracy import accuracy_summary, quantities
+from advisor.ui.forms.inputs import DEFAULTS
+from advisor.ui.session.links import packed
+from advisor.ui.session.saved import spelled
 from tests.e2e.browsing import (
     ANSWER,
     NARROW,
@@ -109,16 +115,16 @@ def test_the_keyboard_alone_asks_on_a_phone_and_sees_its_focus(page: Page, app_u
 def test_four_saved_questions_stand_side_by_side_and_a_fifth_is_refused(
     page: Page, app_url: str
 ) -> None:
-    open_answer(page, app_url)
-    for tokens in ("10M", "20M", "40M", "80M"):
-        fill(page, "Tokens", tokens)
-        expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned(tokens)))
-        with a_run(page):
-            page.get_by_role("button", name="Save").first.click()
-        with a_run(page):
-            page.get_by_role("button", name="Save this question").click()
-        expect(page.get_by_text("This question is saved.")).to_be_visible()
-        page.keyboard.press("Escape")
+    linked = [spelled(replace(DEFAULTS, tokens=tokens)) for tokens in ("10M", "20M", "40M")]
+    query = {"tokens": "80M", "saved": packed(json.dumps(linked))}
+    open_answer(page, f"{app_url}/?{urlencode(query)}")  # with three of them
+    expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned("80M")))
+    with a_run(page):
+        page.get_by_role("button", name="Save").first.click()
+    with a_run(page):
+        page.get_by_role("button", name="Save this question").click()
+    expect(page.get_by_text("This question is saved.")).to_be_visible()
+    page.keyboard.press("Escape")
     fill(page, "Tokens", "160M")
     expect(page.locator(ANSWER)).to_have_text(unbroken(_tuned("160M")))
     settle(page)

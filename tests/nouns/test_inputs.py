@@ -154,10 +154,11 @@ def numbers() -> list[Declared]:
     ]
 
 
-@pytest.mark.parametrize("item", numbers(), ids=lambda item: item.path)
-def test_every_number_is_bounded_on_both_sides(item: Declared) -> None:
-    assert item.low is not None
-    assert item.high is not None
+def test_every_number_is_bounded_on_both_sides() -> None:
+    assert len(numbers()) > 50
+    for item in numbers():
+        assert item.low is not None, item.path
+        assert item.high is not None, item.path
 
 
 def test_the_case_refuses_what_the_page_refuses() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 from advisor.nouns.case import Case
 from advisor.planning.fits import request
@@ -19,7 +19,17 @@ vars(manifest_scanner).update(
     scan_component_manifests=cache(manifest_scanner.scan_component_manifests)
 )
 
+LOOK = local_script_runner.require_widgets_deltas
 
+
+def wait(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+    """Wait for the end of a script: to look each millisecond takes a part of its time."""
+    if runner._script_thread is not None:
+        runner._script_thread.join(timeout)
+    LOOK(runner, timeout)
+
+
+vars(local_script_runner).update(require_widgets_deltas=wait)
 FEW = ["llama-3.2-1b", "llama-3.1-8b", "mistral-small-24b", "qwen3-32b"]
 
 

@@ -47,17 +47,17 @@ def test_nonsense_becomes_offers_that_hold_or_nothing(rows: list[Row], provider:
     assert len(found.offers) + found.refused + sum(found.unknown.values()) <= len(rows)
 
 
-@pytest.mark.parametrize("name", {**REFUSED, **DISPLAYED_ONLY_BY_PATHS}.values())
 @pytest.mark.parametrize("field", ["instance", "region", "gpu_name"])
-def test_a_row_with_a_hostile_name_is_refused(field: str, name: str) -> None:
+def test_a_row_with_a_hostile_name_is_refused(field: str) -> None:
     row = Row("p5.48xlarge", "us-east-1", 40.0, 192, 2048, 8, "H100", 80.0, False, ())
     good = convert([row], provider="aws", date="2026-11-20", snapshot=())
     assert len(good.offers) == 1
-    change: dict[str, Any] = {field: name}
-    rows = [row, replace(row, **change)]
-    found = convert(rows, provider="aws", date="2026-11-20", snapshot=())
-    assert found.refused == 1
-    assert found.offers == good.offers
+    for how, name in {**REFUSED, **DISPLAYED_ONLY_BY_PATHS}.items():
+        change: dict[str, Any] = {field: name}
+        rows = [row, replace(row, **change)]
+        found = convert(rows, provider="aws", date="2026-11-20", snapshot=())
+        assert found.refused == 1, how
+        assert found.offers == good.offers, how
 
 
 def test_names_that_are_too_long_together_harm_no_other_row() -> None:
