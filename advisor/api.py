@@ -199,15 +199,18 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     tariff are neither known nor given, or nothing can do the work.
     """
     from advisor.fleet.least import least_machines
-    from advisor.owning.answer import answer_own
+    from advisor.owning.answer import answer_own, in_eight_bits
 
     asked, economy = prepared(case, catalog), load_economy()
     least, buy = partial(least_machines, asked, economy), None
+    narrow = partial(least_machines, in_eight_bits(asked), economy, None)
     if asked.case.owning.budget_usd is not None:
         from advisor.fleet.purse import buy_within
 
         buy = partial(buy_within, asked, economy)
-    return answer_own(asked, economy=economy, today=current_day(), least=least, buy=buy)
+    return answer_own(
+        asked, economy=economy, today=current_day(), least=least, buy=buy, narrow=narrow
+    )
 
 
 def export(

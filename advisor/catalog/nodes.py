@@ -271,7 +271,7 @@ def groups_of(accelerator: Accelerator, per_machine: int = 1) -> tuple[str, ...]
     if accelerator.form_factor in WHOLE_COMPUTERS:
         return ("computer", "desktop")
     if per_machine > WORKSTATION_SLOTS or segment not in (Segment.WORKSTATION, Segment.CONSUMER):
-        return ("server",)
+        return ("liquid", "server") if "liquid" in accelerator.form_factor else ("server",)
     return ("workstation", "desktop") if segment is Segment.WORKSTATION else ("desktop",)
 
 
@@ -284,7 +284,7 @@ def host_default(
     for its rated power. A part of a baseboard or rack takes its part of the price.
     """
     groups, pack = groups_of(accelerator), sold_together(accelerator)
-    if groups == ("server",) and pack > 1:
+    if groups[-1] == "server" and pack > 1:
         rack = pack == usual_machines().rack_domain
         whole = economy.default("host_usd", "rack" if rack else "baseboard")
         part = min(1.0, per_machine / pack)

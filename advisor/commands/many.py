@@ -24,6 +24,10 @@ def fleet(arguments: Namespace) -> None:
             show_machines(new_console(), api.list_machines())
         return
     portfolio = _portfolio(arguments)
+    if arguments.owned:
+        stated = portfolio.model_dump(mode="json", exclude_unset=True)
+        more = {"owned": [*stated.get("owned", ()), *arguments.owned]}
+        portfolio = api.load_portfolio(stated | more)
     from advisor.terminal.prices import progress_bar
 
     with progress_bar() as tell:

@@ -67,6 +67,8 @@ class Launch:
     starter: tuple[str, ...] = ("torchrun",)
     """Starts one process for each accelerator, with the options of ``torchrun``; empty if the
     program needs none."""
+    ranks: int = 1
+    """Processes for each accelerator."""
     config: str | None = None
     """Name of the file that holds the whole configuration, if the program reads one."""
 
@@ -169,7 +171,7 @@ def started(
         )
     starter: Options = (
         ("--nnodes", str(machines)),
-        ("--nproc-per-node", str(per_machine)),
+        ("--nproc-per-node", str(per_machine * launch.ranks)),
         *where,
         launch.program,
     )

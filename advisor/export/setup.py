@@ -113,7 +113,8 @@ class Setup:
         # A machine with TPUs is a node without generic resources (github SchedMD/slurm-gcp), as one
         # with processors alone.
         each = f"#SBATCH --gpus-per-node={self.per_machine}"
-        cards = [] if self.accelerator.segment in (Segment.TPU, Segment.CPU) else [each]
+        bare = (Segment.TPU, Segment.CPU, Segment.ASIC)
+        cards = [] if self.accelerator.segment in bare else [each]
         return [
             f"#SBATCH --job-name={self.slug}",
             f"#SBATCH --nodes={self.machines}",
@@ -211,11 +212,11 @@ class Setup:
             )
             lines.append(f"{self.machines} machines, {held} on each.")
         if self.program is not None:
-            lines.append(
-                f"Written for {self.program.release(self.accelerator)}; its options were read on "
-                f"{self.program.date}."
-            )
             build = self.program.build_for(self.accelerator)
+            written = self.program.release(self.accelerator)
+            if build and build.install[:1] == ("torch",) and self.cuda and self.cuda.last:
+                written = self.cuda.last
+            lines.append(f"Written for {written}; its options were read on {self.program.date}.")
             lines += self._longest()
             lines += self._old_card() if build and "torch" in build.install else []
             for note in limit_notes(self.accelerator, estimate.memory):

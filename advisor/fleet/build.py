@@ -90,7 +90,8 @@ def build(
         sharing=1
         < sum(isinstance(item.case.workload, Serving) for item in portfolio.workloads)
         <= MANY,
-        kits={item.machine for item in portfolio.owned} | {*portfolio.means.machines},
+        kits={supply.key for _, supply in there if supply.way is Way.OWNED}
+        | {*portfolio.means.machines},
     )
     demand = Demand(
         searches,

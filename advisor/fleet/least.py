@@ -21,7 +21,9 @@ from advisor.planning.prepared import PricedCase
 from advisor.planning.searched import Searched
 
 
-def least_machines(asked: PricedCase, economy: Economy, searched: Searched) -> Purchase | None:
+def least_machines(
+    asked: PricedCase, economy: Economy, searched: Searched | None
+) -> Purchase | None:
     """Return the machines of one kind that do a case's work for the least present value.
 
     They are those of ``plan_fleet`` for the case alone (``single``) where nothing may be rented. A
@@ -29,7 +31,7 @@ def least_machines(asked: PricedCase, economy: Economy, searched: Searched) -> P
     cost least does it in its hours of a month; what does so many runs for the least is bought, in
     more or fewer hours, or that machine if the case states the hours. ``owning.budget_usd`` bounds
     the price, if some machine is within it. None if no machine of the list does the work, or the
-    case asks for its own cards. ``searched``: the case's rentals.
+    case asks for its own cards. ``searched``: the case's rentals, if they are known.
     """
     case, serving = asked.case, asked.case.workload
     if case.limits.owned:

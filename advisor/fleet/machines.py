@@ -7,7 +7,7 @@ from pydantic import Field
 
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import Economy, load_economy
-from advisor.catalog.nodes import host_default, owned_node
+from advisor.catalog.nodes import WORKSTATION_SLOTS, groups_of, host_default, owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.errors import refusal
@@ -84,6 +84,8 @@ class MachineRow(Noun):
     accelerators: Annotated[tuple[Key, ...], Field(min_length=1)]
     card_usd: dict[Key, Usd] = Field(default_factory=dict)
     used: bool = False
+    mine: bool = False
+    """Somebody has it: its price does not matter. No row of the file."""
     rated_w: Annotated[float, Field(gt=0, le=1e5)] | None = None
     rack_units: Annotated[int, Field(ge=0, le=48)] = 0
     noise_dba: Annotated[float, Field(ge=0, le=120)]
@@ -148,7 +150,7 @@ class Machine:
     def title(self) -> str:
         """Name for display."""
         row = self.row
-        if row.cards == 1 and row.kind in ("compact", "mac"):
+        if row.cards == 1 and row.kind in ("compact", "mac") and not row.mine:
             return row.title
         name = self.card.name.removeprefix(f"{self.card.vendor} ")
         number = f"{row.cards} x " if row.cards > 1 else "a " if row.used else ""
@@ -285,7 +287,11 @@ def _machine(
 ) -> Machine | None:
     card = catalog.accelerator(accelerator)
     usd = row.card_usd.get(accelerator, card.purchase_usd)
-    if below_floor(card) or usd is None or card.board_power_w is None:
+    if row.mine:
+        usd = 0.0
+    elif below_floor(card):
+        usd = None
+    if usd is None or card.board_power_w is None:
         return None
     groups = GROUPS[row.kind]
     # A stated share leaves no least price, as in ``own``.
@@ -312,6 +318,46 @@ def _machine(
     )
     source = _table().sources[row.sources["price"]]
     return Machine(key, row, card, whole, source, rated, host_usd)
+
+
+def machines_of(
+    key: str, number: int, catalog: Catalog, economy: Economy
+) -> list[tuple[Machine, int]]:
+    """Return a machine by its key, or those in which somebody has so many cards; number of each.
+
+    As full as ``owned_node`` fills them, then one with the rest: a machine that is sold so, or one
+    of its kind around these cards. Raises InputError if nobody can own the card.
+
+    >>> found = machines_of("rtx-3060-12gb", 2, load_catalog(), load_economy())
+    >>> [(machine.key, each) for machine, each in found]
+    [('desktop-of-2/rtx-3060-12gb', 1)]
+    """
+    if "/" in key:
+        return [(machine_named(key, catalog, economy), number)]
+    card = catalog.accelerator(key)
+    room = PAIRED_CARDS if groups_of(card)[-1] == "server" else WORKSTATION_SLOTS
+    most = min(number, room, owned_node(card, number).accelerators)
+    parts = [(most, number // most)] + [(number % most, 1)] * (number % most > 0)
+    return [(_around(card, cards, catalog, economy), each) for cards, each in parts]
+
+
+def _around(card: Accelerator, cards: int, catalog: Catalog, economy: Economy) -> Machine:
+    for sold in machines(catalog, economy):
+        if (sold.card.key, sold.row.cards, sold.row.used) == (card.key, cards, False):
+            return sold
+    groups, rows = groups_of(card, cards), _table().machines
+    kind = next((kind for kind, item in GROUPS.items() if item == groups), "desktop")
+    like = min(
+        (row for row in rows.values() if row.kind == kind and not row.used),
+        key=lambda row: (abs(row.cards - cards), row.rack_units),
+    )
+    title = f"{'Server' if groups[-1] == 'server' else 'Computer'} of yours"
+    row = like.changed(title=title, cards=cards, rated_w=None, mine=True)
+    found = _machine(f"{kind}-of-{cards}/{card.key}", row, catalog, card.key, economy, Owning())
+    rented_only = card.form_factor == "board" and card.segment is not Segment.CPU
+    if found is None or rented_only:
+        raise refusal("unknown_machine", value=card.key, allowed=", ".join(rows))
+    return found
 
 
 def mark(machine: Machine) -> str:
@@ -341,6 +387,20 @@ def software_share(card: Accelerator) -> tuple[int, int]:
     """Return how many of the known tools run on a card, and how many there are."""
     tools = [tool for tool in known_tools().values() if tool.status is not Status.RETIRED]
     return sum(tool.support(card) is not None for tool in tools), len(tools)
+
+
+@cache
+def effort(platform: str) -> float:
+    """Return what bringing work to a platform takes, over what one with half of CUDA's tools takes.
+
+    >>> effort("ROCm"), effort("Neuron") > 5
+    (1.0, True)
+    """
+    tools = {PLATFORMS["NVIDIA"]: 0, platform: 0}
+    for card in load_catalog().accelerators:
+        if (name := platform_of(card)) in tools:
+            tools[name] = max(tools[name], software_share(card)[0])
+    return max(1.0, tools[PLATFORMS["NVIDIA"]] / 2 / max(1, tools[platform]))
 
 
 def machine_reasons(machine: Machine) -> tuple[str, ...]:

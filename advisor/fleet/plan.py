@@ -17,7 +17,7 @@ from advisor.fleet.build import FEW, Built, build, untold
 from advisor.fleet.limit_prices import obstacles
 from advisor.fleet.machines import machine_reasons
 from advisor.fleet.modes import by_concurrency
-from advisor.fleet.platforms import Chosen, choose, most_work, one_kind_each
+from advisor.fleet.platforms import Chosen, as_it_stands, choose, most_work, one_kind_each
 from advisor.fleet.portfolio import Portfolio, load_portfolio
 from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
@@ -25,6 +25,7 @@ from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.searches import EIGHT_BIT_SAVES
 from advisor.fleet.sentences import answer, years
 from advisor.fleet.sizing import Tell
+from advisor.fleet.solving.columns import Use
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way
 from advisor.fleet.solving.solver import Programs
 from advisor.fleet.supplies import Upkeep
@@ -91,6 +92,8 @@ def plan_fleet(
         ways = beyond.result() if beyond else ()
     chosen = cheapest(chosen, ways)
     feasible = chosen.solution.feasible
+    if feasible and portfolio.owned:
+        chosen = as_it_stands(chosen, whole, means)
     if not feasible:
         freed = (*obstacles(whole, programs), *_renting(asked, catalog))
         chosen = replace(most_work(whole, portfolio.means), obstacles=freed)
@@ -232,6 +235,7 @@ class _Planned:
                     run_usd=mode.usd if use.slot < 0 else 0.0,
                     slow=mode.slow,
                     detail=mode.detail,
+                    weights=self._unasked(use),
                 )
             )
         order: Mapping[str, int] = {job.name: place for place, job in enumerate(problem.jobs)}
@@ -245,23 +249,23 @@ class _Planned:
         ends = sorted({0, len(self.problem.months) - 1})
         return tuple(found for period in ends for found in waiting(self.account, period, deadlines))
 
+    def _unasked(self, use: Use) -> str:
+        """Return the format other than its own in which a service runs unasked; empty if none."""
+        case, name = self.portfolio.workloads[use.job].case, self.account.mode(use).weights
+        if not isinstance(case.workload, Serving) or case.workload.weight_format is not None:
+            return ""
+        return "" if name == resolve_model(case.model).weight_format else name
+
     def _formats(self) -> Iterator[str]:
         """Yield in which formats other than their own services run unasked, with their loss."""
-        used: dict[int, set[str]] = {}
-        for use, _ in self.account.solution.used():
-            used.setdefault(use.job, set()).add(self.account.mode(use).weights)
-        for job, workload in enumerate(self.portfolio.workloads):
-            serving = workload.case.workload
-            if not isinstance(serving, Serving) or serving.weight_format is not None:
-                continue
-            own = resolve_model(workload.case.model).weight_format
-            for name in sorted(used.get(job, set()) - {"", own}):
-                loss = f" (published loss: {words})" if (words := quality_words(name)) else ""
-                yield (
-                    f"{workload.name} is served in {name}{loss}: as published, or in 8 bits where "
-                    f"they save {percent(EIGHT_BIT_SAVES)} or larger ones have no room; "
-                    "weight_format states another."
-                )
+        used = {(use.job, self._unasked(use)) for use, _ in self.account.solution.used()}
+        for job, name in sorted(item for item in used if item[1]):
+            loss = f" (published loss: {words})" if (words := quality_words(name)) else ""
+            yield (
+                f"{self.portfolio.workloads[job].name} is served in {name}{loss}: as published, or "
+                f"in 8 bits where they save {percent(EIGHT_BIT_SAVES)} or larger ones have no "
+                "room; weight_format states another."
+            )
 
     @cached_property
     def _stopping(self) -> dict[str, Pauses]:

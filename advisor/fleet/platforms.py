@@ -5,7 +5,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from advisor.fleet.account import Account
-from advisor.fleet.machines import PLATFORMS
+from advisor.fleet.machines import PLATFORMS, effort
 from advisor.fleet.portfolio import Means
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Supply, Way
@@ -35,6 +35,8 @@ class Chosen:
     """What would let all work be done, if the limits do not."""
     programs: Programs = field(default_factory=Programs)
     """Of the problem, for others that differ in their limits only."""
+    saving: float | None = None
+    """What more machines and rentals would save, where those that are there do all work. [USD]"""
 
 
 def choose(
@@ -58,7 +60,8 @@ def choose(
     others: list[tuple[str, float]] = []
     for allowed in _candidates(problem, names):
         changed = on_platforms(problem, allowed)
-        most = least - max(TIE * least, means.other_platform_usd)
+        weeks = means.other_platform_usd * max(map(effort, allowed))
+        most = least - max(TIE * least, weeks)
         own = Programs(programs)
         if best is not None and least_cost(changed, own) >= most:
             continue
@@ -79,6 +82,22 @@ def choose(
         return Chosen(problem, found, tuple(names), forced=found.feasible, programs=own)
     used = bool(used_platforms(best.problem, best.solution))
     return replace(best, others=tuple(others) if used else (), single=used)
+
+
+def as_it_stands(chosen: Chosen, problem: Problem, means: Means) -> Chosen:
+    """Return the plan that keeps to the machines that are there, where others save too little.
+
+    A further machine or contract has to save what another platform has to (``means``): somebody
+    orders it, sets it up and keeps it, while a machine that is there has room.
+    """
+    there = problem.only("list", lambda supply: supply.way is Way.OWNED, lambda _: False)
+    found = solve(there, programs=Programs(chosen.programs))
+    least = Account(chosen.problem, chosen.solution).total_usd
+    more = Account(there, found).total_usd - least if found.feasible else 0.0
+    if not 0.0 < more <= means.other_platform_usd:
+        return chosen
+    names = tuple(sorted(used_platforms(there, found)))
+    return Chosen(there, found, names, programs=chosen.programs, saving=more)
 
 
 def most_work(problem: Problem, means: Means) -> Chosen:

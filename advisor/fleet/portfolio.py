@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
+from advisor.foundation.parsing import parse_owned
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_as
 from advisor.nouns.demand import HOURS_A_DAY, HOURS_A_WEEK
@@ -141,13 +142,21 @@ class FleetWorkload(Noun):
 
 
 class OwnedMachines(Noun):
-    """Machines that are there already."""
+    """Machines that are there already, or cards in computers of yours: ``rtx-3060-12gb:2``."""
 
     machine: MachineKey
-    """Key of ``gpu-advisor fleet --machines``, e.g. ``hgx-8/h100-sxm``."""
+    """Key of ``gpu-advisor fleet --machines``, e.g. ``hgx-8/h100-sxm``; or of a card."""
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Machines, or cards."""
     months_left: Annotated[int, Field(ge=1, le=120)] | None = None
     """Until they are scrapped; None: beyond the horizon. [months]"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written(cls, content: Any) -> Any:
+        if not isinstance(content, str):
+            return content
+        return dict(zip(("machine", "count"), parse_owned(content, field="owned"), strict=True))
 
 
 class Site(Noun):

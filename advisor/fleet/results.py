@@ -101,6 +101,8 @@ class Assignment(Noun):
     slow: float
     """Hours and rent of a run over the expected ones: 1 where runs on such cards are published."""
     detail: str
+    weights: str = ""
+    """Format of a service's weights, where it is not their own and nobody asked for it."""
 
     @property
     def when(self) -> str:
@@ -125,9 +127,9 @@ class Assignment(Noun):
         many = {"person": "people"}.get(self.serves, f"{self.serves}s")
         copies = f"{self.replicas:,} {self.serves if self.replicas == 1 else many}"
         each = ", each on" if self.replicas > 1 else " on"
-        if self.cards < 1:
-            return f"{where}: {copies}{each} a {self.detail}"
-        return f"{where}: {copies}{f'{each} {self.cards:g} cards' if self.cards > 1 else ''}"
+        on = f"{each} {self.cards:g} cards" if self.cards > 1 else ""
+        on = f"{each} a {self.detail}" if self.cards < 1 else on
+        return f"{where}: {copies}{on}{f' in {self.weights}' if self.weights else ''}"
 
     def _run(self, over: float) -> str:
         """Return hours and rent of a run in words, over a factor."""

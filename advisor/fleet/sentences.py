@@ -64,6 +64,11 @@ def answer(
     text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
     if there and len(parts) == 1:
         text += " That is their power, place and staff."
+    if chosen.saving is not None:
+        text += (
+            f" Further machines or rentals would save {money(chosen.saving)}, less than a week of "
+            "whoever sets them up."
+        )
     if account.worth_usd > WORTH_TELLING * account.total_usd:
         text += (
             f" That is {money(account.total_usd + account.worth_usd)} paid, less "
@@ -83,6 +88,13 @@ def answer(
             f"expected total is {money(account.total_usd - account.caution_usd)}."
         )
     text += _platforms(account.total_usd, others, chosen)
+    idle = [
+        item.title
+        for at, item in enumerate(account.problem.supplies)
+        if item.way is Way.OWNED and at not in own
+    ]
+    if idle:
+        text += f" No work runs on the {' or '.join(idle)}: too small, too slow, or dearer to run."
     text += _other_ways(account.total_usd, others)
     text += _rest(portfolio, account, others) if feasible else ""
     if not feasible:

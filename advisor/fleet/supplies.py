@@ -7,7 +7,7 @@ from typing import Final, Self
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
-from advisor.fleet.machines import Machine, machine_named, machines, platform_of
+from advisor.fleet.machines import Machine, machine_named, machines, machines_of, platform_of
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.sentences import years as horizon
 from advisor.fleet.solving.problem import Supply, Way, starts_of
@@ -66,13 +66,13 @@ def owned_supplies(
     found = []
     starts = starts_of(months)
     for item in portfolio.owned:
-        machine = machine_named(item.machine, catalog, economy)
-        there = tuple(
-            item.count if item.months_left is None or start < item.months_left else 0
-            for start in starts
-        )
-        supply = _machine_supply(machine, portfolio, economy, Way.OWNED, owned=there)
-        found.append((machine, supply))
+        for machine, count in machines_of(item.machine, item.count, catalog, economy):
+            there = tuple(
+                count if item.months_left is None or start < item.months_left else 0
+                for start in starts
+            )
+            supply = _machine_supply(machine, portfolio, economy, Way.OWNED, owned=there)
+            found.append((machine, supply))
     return found
 
 

@@ -53,6 +53,8 @@ class ServingDefaults(Noun):
     """The file."""
 
     patience: Patience
+    passage_tokens: Annotated[int, Field(ge=1)]
+    """Of one text, of a network that embeds or scores texts. [tokens]"""
     start: Start
 
 

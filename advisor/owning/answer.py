@@ -20,6 +20,7 @@ from advisor.owning.processors import compare_processors
 from advisor.owning.rents import Rented
 from advisor.owning.report import Choice, owned_usd, rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
+from advisor.owning.sentences import EIGHT_BITS
 from advisor.planning.explain.devices import devices_to_buy
 from advisor.planning.placed import placement
 from advisor.planning.prepared import PricedCase, fed
@@ -38,6 +39,7 @@ def answer_own(
     today: date,
     least: Callable[[Searched], Purchase | None],
     buy: Callable[[], BudgetAnswer] | None = None,
+    narrow: Callable[[], Purchase | None] = lambda: None,
 ) -> Ownership:
     """Answer rent or buy for a case.
 
@@ -47,7 +49,7 @@ def answer_own(
     ``least``: finds the whole machines that cost least to own, beside the rentals. ``buy``:
     searches what ``owning.budget_usd`` buys; without hardware, its largest part is compared,
     unless the case serves. With hardware it runs last, so that what the hardware cannot do is
-    refused at once.
+    refused at once. ``narrow``: finds the machines for the same service in 8 bits.
     """
     case, catalog = asked.case, asked.catalog
     if case.limits.commitment_months is not None:
@@ -93,7 +95,16 @@ def answer_own(
         choice=choice,
         processors=compare_processors(asked, found, economy),
         budget=budget,
+        narrow=narrow,
     )
+
+
+def in_eight_bits(asked: PricedCase) -> PricedCase:
+    """Return the question with a service's weights in 8 bits."""
+    case, serving = asked.case, asked.case.workload
+    if not isinstance(serving, Serving):
+        return asked
+    return asked.of(case.changed(workload=serving.changed(weight_format=EIGHT_BITS)))
 
 
 def size_bought(bought: Purchase, card: Accelerator, economy: Economy) -> Size:

@@ -1,5 +1,6 @@
 """The whole answer to rent or buy: each way of renting beside one purchase."""
 
+from collections.abc import Callable
 from datetime import date
 
 from advisor.catalog.api_prices import API_SOURCE
@@ -186,11 +187,12 @@ def rent_or_buy(
     choice: Choice | None = None,
     processors: tuple[ProcessorOption, ...] = (),
     budget: BudgetAnswer | None = None,
+    narrow: Callable[[], Purchase | None] = lambda: None,
 ) -> Ownership:
     """Compare buying the estimate's hardware, or what was chosen, with renting it.
 
-    Amounts are present values. Raises InputError if price, tariff or power of the hardware is
-    unknown and not given.
+    Amounts are present values. ``narrow``: finds the machines for a service in 8 bits. Raises
+    InputError if price, tariff or power of the hardware is unknown and not given.
     """
     case, choice = asked.case, choice or Choice()
     owning, groups = case.owning, choice.groups
@@ -230,7 +232,7 @@ def rent_or_buy(
                 *unused(accelerator, size.accelerators, estimate, stated),
                 *in_host(estimate, inputs),
                 *missed_limits(estimate, case.limits),
-                *(narrower(case, estimate) if choice.size else ()),
+                *(narrower(case, estimate, narrow, choice.bought) if choice.size else ()),
             )
         ),
         accelerator=accelerator.key,

@@ -1,8 +1,9 @@
 """The answer in sentences, and the words of the comparison for terminal and tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 
+from advisor.architecture.resolve import resolve_model
 from advisor.catalog.nodes import sold_together
 from advisor.estimate.configuration import unused_words
 from advisor.estimate.results import Estimate
@@ -112,15 +113,24 @@ def upkeep_words(lines: Iterable[Line]) -> Iterator[str]:
         yield f"Owning includes {' and '.join(filter(None, (', '.join(first), last)))}."
 
 
-def narrower(case: Case, estimate: Estimate) -> Iterator[str]:
-    """Yield that weights of 8 bits need less, where a service has 16 that nobody stated."""
+def narrower(
+    case: Case,
+    estimate: Estimate,
+    narrow: Callable[[], Purchase | None],
+    bought: Purchase | None,
+) -> Iterator[str]:
+    """Yield what weights of 8 bits need, if it is less than a service's 16 that nobody stated."""
     workload, served = case.workload, estimate.serving
     if served is None or not served.streams or getattr(workload, "weight_format", None):
         return
-    if WEIGHT_FORMATS[estimate.precision].bytes_per_parameter > 1 and loses_little(EIGHT_BITS):
+    formats = (estimate.precision, resolve_model(case.model).weight_format)
+    wide = all(WEIGHT_FORMATS[name].bytes_per_parameter > 1 for name in formats)
+    least = narrow() if wide and loses_little(EIGHT_BITS) else None
+    if least is not None and (bought is None or least.usd < bought.usd):
         yield (
-            f"Its weights have 16 bits, as published; in {EIGHT_BITS} they take half the memory "
-            f"(published loss: {quality_words(EIGHT_BITS)}): state that to see what it buys."
+            f"Its weights have 16 bits, as published; in {EIGHT_BITS} (published loss: "
+            f"{quality_words(EIGHT_BITS)}) {whole(least.machines)} x {least.machine_name} for "
+            f"{money(least.usd)} do it: state that to compare."
         )
 
 

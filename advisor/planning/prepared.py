@@ -23,6 +23,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Constraints, MeasuredMachine
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.serving import MOST_SPREAD, Arrivals
+from advisor.nouns.serving_defaults import serving_defaults
 from advisor.nouns.software.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.software.kernels import KernelEfficiency
 from advisor.nouns.software.tool_choice import Duty
@@ -169,8 +170,11 @@ def fitted(
         workload = workload.changed(**update)
         cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
         words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
-        limit = architecture.max_position_embeddings
-        notes.append(f"{words}: the model has {limit:,} positions")
+        limit = architecture.max_position_embeddings or 0
+        why = f"the model has {limit:,} positions"
+        if not (architecture.generates or pair) and update["input_tokens"] < limit:
+            why = "as passages have (--input-tokens)"
+        notes.append(f"{words}: {why}")
     if notes:
         architecture = architecture.changed(assumptions=(*architecture.assumptions, *notes))
     return workload, architecture
@@ -192,7 +196,8 @@ def shortened(
     if writes_apart(architecture):
         return {} if written <= limit or "output_tokens" in given else {"output_tokens": limit}
     if not architecture.generates:
-        return {} if read <= limit or "input_tokens" in given else {"input_tokens": limit}
+        most = min(limit, serving_defaults().passage_tokens)
+        return {} if read <= most or "input_tokens" in given else {"input_tokens": most}
     if read + written <= limit or ("input_tokens" in given and "output_tokens" in given):
         return {}
     if "input_tokens" in given:

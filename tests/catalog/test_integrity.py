@@ -40,7 +40,7 @@ BANDWIDTH_GB_PER_S = {
     "HBM3 (shared)": (5000, 5400),
     "HBM3e": (4500, 8700),  # eight stacks of a TPU 8i: 8,601 GB/s, as Google states
     "HBM4": (13000, 24000),
-    "LPDDR (unified)": (60, 900),
+    "LPDDR (unified)": (60, 1250),
     "LPDDR5 (shared)": (90, 210),
     "LPDDR5X (shared)": (250, 300),
 }

@@ -64,6 +64,8 @@ def test_reading_takes_longer_for_longer_texts_and_writing_does_not_read_again()
         ("bert-base", "prompts of 512 tokens: the model has 512 positions"),
         # Two of RoBERTa's 514 rows stand for padding.
         ("roberta-base", "prompts of 512 tokens: the model has 512 positions"),
+        # FlagEmbedding fine-tunes its reranker on passages of at most 512 tokens; it has 8,192.
+        ("bge-reranker-v2-m3", "prompts of 512 tokens: as passages have (--input-tokens)"),
     ],
 )
 def test_default_prompts_fit_the_model(preset: str, said: str) -> None:

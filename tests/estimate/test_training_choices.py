@@ -143,6 +143,8 @@ def test_a_short_pretraining_keeps_a_thousand_steps() -> None:
         ("mask-rcnn-r50-fpn", Pretraining(), 16, Optimizer.SGD_MOMENTUM),
         ("lstm-4x1024", Pretraining(), 128, Optimizer.ADAMW),
         ("whisper-small", FineTuning(method=FineTuningMethod.FULL), 16, Optimizer.ADAMW),
+        ("bert-base", Pretraining(), 256, Optimizer.ADAMW),
+        ("bge-reranker-v2-m3", FineTuning(method=FineTuningMethod.FULL), 32, Optimizer.ADAMW),
         ("sdxl-unet", FineTuning(method=FineTuningMethod.LORA), 8, Optimizer.ADAMW),
     ],
 )
@@ -152,6 +154,8 @@ def test_each_kind_of_network_takes_its_own_recipe(
     run = resolve_training(workload, resolve_model(ModelSource(preset=preset)), RECIPES["bf16_amp"])
     assert (run.global_batch, run.optimizer) == (batch, optimizer)
     assert any("--global-batch" in text for text in run.assumptions)
+    # BERT's recipe, and what rerankers are fine-tuned on (FlagEmbedding): at most 512 tokens.
+    assert run.sequence_length == 512 or not preset.startswith(("bert", "bge"))
 
 
 @pytest.mark.parametrize(

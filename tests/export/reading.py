@@ -663,6 +663,40 @@ def gaudi(text: str, count: int) -> dict[str, Any]:
     return {"workload": workload, "layout": layout}
 
 
+def neuron(text: str, count: int) -> dict[str, Any]:
+    """``torchrun`` starts a process on each core; those of a chip share its tensors."""
+    found = read(text)
+    values = constants(found.files["train_neuron.py"])
+    cores = int(one(found.options, "nproc-per-node")) * int(one(found.options, "nnodes")) // count
+    tensor = values["CORES"] // cores
+    ranks = count // (tensor * values["STAGES"])
+    batch = ranks * values["MICRO_BATCH"] * values["ACCUMULATION"]
+    workload = {
+        "kind": "fine_tuning",
+        "method": "lora" if "RANK" in values else "full",
+        "tokens": values["STEPS"] * batch * values["SEQUENCE"],
+        "sequence_length": values["SEQUENCE"],
+        "global_batch": batch,
+        "precision": "bf16_mixed",  # ZeRO-1 keeps fp32 master weights (training_args.py)
+        "optimizer": {"adamw_torch": "adamw", "sgd": "sgd"}[values["OPTIMIZER"]],
+        "attention": {"flash_attention_2": "flash", "eager": "eager"}[values["ATTENTION"]],
+        "cross_entropy": "plain",
+        "software": "compiled",
+    }
+    if "RANK" in values:
+        workload["lora_rank"] = values["RANK"]
+        workload["lora_targets"] = [TARGETS[name] for name in values["TARGETS"]]
+    layout = {
+        "data": ranks,
+        "tensor": tensor,
+        "pipeline": values["STAGES"],
+        "micro_batch": values["MICRO_BATCH"],
+        "sharding": "zero1" if ranks > 1 else "ddp",
+        "recompute": "full" if values["RECOMPUTE"] else "none",
+    }
+    return {"workload": workload, "layout": layout}
+
+
 def maxtext(text: str, count: int) -> dict[str, Any]:
     words = [word for word in read(text).program if "=" in word]
     settings = dict(word.split("=", 1) for word in words)
@@ -790,6 +824,7 @@ READERS = {
     "torchtitan": torchtitan,
 }
 PROGRAMS = {
+    "train_neuron.py": neuron,
     "trl.scripts": trl,
     "pretrain_gpt.py": megatron,
     "torchtitan.train": torchtitan,

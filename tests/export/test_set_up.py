@@ -308,7 +308,8 @@ def test_a_large_cloud_asks_for_a_quota_first() -> None:
         limits = {"accelerators": ["h100-sxm"], "providers": [provider], "deadline_hours": 24}
         found[provider] = advisor.export({**case, "limits": limits}, "checklist").content
     assert "**Quota.** Ask for the quota first: 1 x p5." in found["AWS"]
-    assert "--quota-code L-417A185B" in found["AWS"]
+    assert "L-417A185B is for P" in found["AWS"]
+    assert "L-2C3B7624 for Trn" in found["AWS"]
     assert "Quota" not in found["Nebius"]
 
 

@@ -136,6 +136,7 @@ PAIRS = {
         *(("torchrun", "AMD", work) for work in ("pretrain 1B", "pretrain 70B")),
         ("torchrun", "TPU", "pretrain 70B"),
         ("gaudi", "Gaudi", "full 8B"),
+        *(("torchrun", "AWS", work) for work in ("LoRA 8B", "full 8B")),
         *((to, "NVIDIA", "QLoRA 70B") for to in ("axolotl", "llama-factory", "torchtune")),
         *((to, "NVIDIA", "full 8B") for to in ("axolotl", "llama-factory", "torchtune")),
         *((to, "NVIDIA", work) for to in ("accelerate",) for work in ("QLoRA 70B", "full 8B")),
@@ -167,6 +168,7 @@ def program_of(text: str, to: str) -> str:
         "pretrain.py": "transformers",
         "train_embeddings.py": "embeddings",
         "simpletuner": "simpletuner",
+        "train_neuron.py": "optimum-neuron",
     }
     return next(name for part, name in names.items() if part in words)
 
@@ -185,7 +187,7 @@ def used(text: str, to: str) -> Iterator[tuple[str, Any]]:
     if to in ("axolotl", "llama-factory", "torchtune", "accelerate", "mlx-lm"):
         yield from flat(yaml.safe_load(text))
         return
-    if program_of(text, to) in ("unsloth", "transformers", "embeddings"):
+    if program_of(text, to) in ("unsloth", "transformers", "embeddings", "optimum-neuron"):
         for line in text.splitlines():
             if re.match(r" +\w+=[^=]", line):
                 yield line.strip().partition("=")[0], None

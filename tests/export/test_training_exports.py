@@ -70,8 +70,14 @@ COUNTS = {
     "T5": 1,
 }
 NVIDIA = {"LoRA 8B": "rtx-4090", "QLoRA 70B": "rtx-4090", "SDXL LoRA": "rtx-4090"}
-CARDS = {"AMD": "mi300x", "Gaudi": "gaudi2", "TPU": "tpu-v5p", "Apple": "apple-m4-max"}
-OTHERS = ("AMD", "Gaudi", "TPU")
+CARDS = {
+    "AMD": "mi300x",
+    "Gaudi": "gaudi2",
+    "TPU": "tpu-v5p",
+    "Apple": "apple-m4-max",
+    "AWS": "trainium1",
+}
+OTHERS = ("AMD", "Gaudi", "TPU", "AWS")
 REFUSED = {
     ("torchrun", "Gaudi", "QLoRA 70B"): "Optimum Habana offers no qlora",
     ("torchrun", "Gaudi", "DPO 7B"): "NVIDIA or AMD",
@@ -79,6 +85,14 @@ REFUSED = {
     ("torchrun", "Gaudi", "pretrain 70B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "SDXL LoRA"): "examples/stable-diffusion",
     ("torchrun", "Gaudi", "T5"): "examples/summarization",
+    ("torchrun", "AWS", "QLoRA 70B"): "Optimum Neuron offers no qlora",
+    ("torchrun", "AWS", "DPO 7B"): "Optimum Neuron",
+    ("torchrun", "AWS", "pretrain 1B"): "NxD Training pretrains",
+    ("torchrun", "AWS", "pretrain 70B"): "NxD Training pretrains",
+    ("torchrun", "AWS", "ResNet-50"): "NeuronTrainer",
+    ("torchrun", "AWS", "Whisper"): "NeuronTrainer",
+    ("torchrun", "AWS", "SDXL LoRA"): "no known software does training of a diffusion",
+    ("torchrun", "AWS", "T5"): "NeuronTrainer",
     ("torchrun", "TPU", "LoRA 8B"): "--checkpoint",
     ("torchrun", "TPU", "QLoRA 70B"): "MaxText offers no qlora",
     ("torchrun", "TPU", "DPO 7B"): "pretraining",
@@ -1071,9 +1085,7 @@ def test_an_arc_card_gets_pytorch_of_its_own() -> None:
         advisor.export(case, "compose")
 
 
-@pytest.mark.parametrize(
-    ("card", "instead"), [("trainium2", "NeuronSFTTrainer"), ("ascend-910b", "torch-npu")]
-)
+@pytest.mark.parametrize(("card", "instead"), [("ascend-910b", "torch-npu")])
 def test_cards_without_files_are_told_what_trains_there(card: str, instead: str) -> None:
     case = tuned("llama-3.1-8b", "lora", tokens=5e6)
     case["hardware"] = {"accelerator": card, "count": 8}
@@ -1143,3 +1155,19 @@ def test_recurrent_networks_train_in_plain_pytorch(model: str, gates: int) -> No
     assert "torch==2.15" not in advisor.export(old, "torchrun").content
     with pytest.raises(InputError, match="recurrent networks"):
         advisor.export(case, "axolotl")
+
+
+def test_trainium_starts_a_process_on_each_core() -> None:
+    """Its finetune_llama.sh starts 32 processes on a trn1.32xlarge, 64 on a trn2.48xlarge."""
+    for card, processes in (("trainium1", 32), ("trainium2", 64)):
+        case = {**WORK["full 8B"], "hardware": {"accelerator": card, "count": 16}}
+        text = advisor.export(case, "torchrun").content
+        assert f"--nproc-per-node {processes} " in text
+        assert "--extra-index-url https://pip.repos.neuron.amazonaws.com" in text
+    head = advisor.export(case, "slurm").content
+    assert "--gpus-per-node" not in head  # such a machine is a node without generic resources
+    odd = {**WORK["LoRA 8B"], "hardware": {"accelerator": "trainium1", "count": 1}}
+    odd["workload"] = {**odd["workload"], "sequence_length": 1500}
+    assert (
+        "ATTENTION = 'eager'" in advisor.export(odd, "torchrun").content
+    )  # NKI: tiles of 2,048 keys

@@ -86,7 +86,7 @@ def test_a_complete_computer_has_one_power() -> None:
     Once half of it in ``own``, whose figure was of the chip.
     """
     catalog, economy = advisor.load_catalog(), load_economy()
-    rated = {"mac-studio-ultra/apple-m3-ultra-60c": 295, "compact-spark/dgx-spark-gb10": 240}
+    rated = {"mac-studio-ultra/apple-m5-ultra-64c": 295, "compact-spark/dgx-spark-gb10": 240}
     for key, watts in rated.items():
         card = key.partition("/")[2]
         found = advisor.own(serve("gpt-oss-20b", card, 1, concurrency=1))

@@ -9,7 +9,16 @@ from advisor import plan_fleet
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.errors import InputError
-from advisor.fleet.machines import below_floor, machine_named, machine_reasons, machines, slices
+from advisor.fleet.machines import (
+    below_floor,
+    machine_named,
+    machine_reasons,
+    machines,
+    machines_of,
+    slices,
+)
+from advisor.fleet.portfolio import OwnedMachines
+from advisor.fleet.quick import quick_portfolio
 from advisor.foundation.resources import data_path
 
 
@@ -100,12 +109,16 @@ def test_the_classic_picks_are_told_beside_a_desktop(catalog: Catalog) -> None:
 
 
 def test_a_mac_has_the_memory_that_is_sold(catalog: Catalog) -> None:
-    """Apple withdrew 512 GB in March 2026; 96 GB cost 5,299 USD since 25 June."""
-    mac = machine_named("mac-studio-ultra/apple-m3-ultra-60c", catalog, load_economy())
+    """Apple's announcement of 25 August 2026: M5 Ultra from 5,499 USD with 96 GB, at 1.2 TB/s."""
+    mac = machine_named("mac-studio-ultra/apple-m5-ultra-64c", catalog, load_economy())
 
-    assert mac.usd == 5299
-    # 60 of the 80 GPU cores come at that price, the base's.
-    assert mac.card.peak_flops_per_s["fp32"] == pytest.approx(28.4e12 * 60 / 80)
+    assert mac.usd == 5499
+    assert mac.card.memory_bandwidth_bytes_per_s == 1.2e12
+    whole = catalog.accelerator("apple-m5").peak_flops_per_s["fp32"] * 64 / 10
+    assert mac.card.peak_flops_per_s["fp32"] == pytest.approx(whole, rel=0.01)
+    smaller = {"mac-studio-max/apple-m5-max-32c": 2499, "mac-mini-pro/apple-m5-pro-16c": 1699}
+    for key, usd in smaller.items():
+        assert machine_named(key, catalog, load_economy()).usd == usd
     assert mac.card.memory_marketed_bytes == 96e9
     assert mac.card.memory_reported_bytes == pytest.approx(0.75 * 96 * 2**30, rel=0.01)
 
@@ -118,7 +131,7 @@ def test_reasons_count_the_software_of_each_vendor(catalog: Catalog) -> None:
         return int(words.split()[1])
 
     nvidia, amd = tools("desktop-1/rtx-5090"), tools("desktop-1/rx-9070-xt")
-    apple = tools("mac-studio-ultra/apple-m3-ultra-60c")
+    apple = tools("mac-studio-ultra/apple-m5-ultra-64c")
     assert nvidia > max(amd, apple)
     assert min(amd, apple) > 0
 
@@ -178,3 +191,47 @@ def test_a_kit_for_the_edge_claims_no_tool_that_has_no_build_for_it() -> None:
     [software] = [text for text in machine_reasons(kit) if text.startswith("Software")]
     assert "vLLM, SGLang, llama.cpp" in software
     assert "tools of the advisor" not in software
+
+
+@pytest.mark.parametrize(
+    "owned", ["rtx-3060-12gb", "rtx-4090-laptop", "apple-m2-max", "gtx-1080-ti"]
+)
+def test_every_card_of_somebody_sits_in_a_machine(owned: str, catalog: Catalog) -> None:
+    """GeForce RTX 3060 12 GB has a board power of 170 W and no price that anybody pays again."""
+    [(machine, number)] = machines_of(owned, 1, catalog, load_economy())
+
+    assert (machine.card.key, machine.row.cards, number) == (owned, 1, 1)
+    if owned == "rtx-3060-12gb":
+        assert machine.rated_w == 170 * 1.5
+
+
+def test_cards_of_somebody_fill_machines_of_their_kind(catalog: Catalog) -> None:
+    """A baseboard has eight modules; a workstation has room for four cards."""
+
+    def held(key: str, number: int) -> list[tuple[str, int]]:
+        found = machines_of(key, number, catalog, load_economy())
+        return [(machine.key, each) for machine, each in found]
+
+    assert held("h100-sxm", 40) == [("hgx-8/h100-sxm", 5)]
+    assert held("rtx-3090", 5) == [("desktop-of-4/rtx-3090", 1), ("desktop-of-1/rtx-3090", 1)]
+    with pytest.raises(InputError, match="unknown machine"):
+        held("tpu-v5e", 4)
+
+
+def test_cards_that_do_all_work_leave_nothing_to_buy() -> None:
+    """Forty H100 that stand idle answer sixteen people: nobody buys a computer beside them."""
+    asked = quick_portfolio("chatbot")
+    plan = plan_fleet(asked.changed(owned=(OwnedMachines.model_validate("h100-sxm:40"),)))
+
+    assert not plan.purchases
+    assert "Further machines or rentals would save" in plan.sentence
+    assert not any(item.rented for item in plan.assignments)
+
+
+def test_cards_without_work_are_named() -> None:
+    """Qwen3 32B in 4 bits has 18 GB, which a card of 12 GB does not hold."""
+    asked = quick_portfolio("home")
+    plan = plan_fleet(asked.changed(owned=(OwnedMachines.model_validate("rtx-3060-12gb"),)))
+
+    assert plan.purchases
+    assert "No work runs on the Computer of yours with GeForce RTX 3060 12 GB" in plan.sentence

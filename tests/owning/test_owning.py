@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -578,3 +579,26 @@ def test_what_a_budget_buys_is_told_beside_the_cheapest_rent_of_any_card() -> No
     assert rent is not None
     assert found.against is not None
     assert found.rents[found.against].usd_per_hour <= rent.expected * 1.01
+
+
+def test_what_eight_bits_would_buy_is_said_beside_sixteen() -> None:
+    """Llama 3.3 70B has 70.6 billion parameters: 141 GB in 16 bits, 71 in 8."""
+    service: dict[str, Any] = {"kind": "serving", "concurrency": 32}
+    found = advisor.own({"model": LARGE, "workload": service})
+    said = found.answer.partition("in fp8 (published loss: ")[2]
+    assert re.search(r"\) \d+ x .* for \$[\d,]+ do it", said)
+    narrow = advisor.own({"model": LARGE, "workload": {**service, "weight_format": "fp8"}})
+    assert narrow.own.total_usd.expected < found.own.total_usd.expected
+    assert "in fp8" not in narrow.answer
+
+
+def test_liquid_cooling_saves_the_fans() -> None:
+    """Cool IT! (Open Compute Project): 8 H100 and their node draw 8,161 W under air, 6,992 W under
+    liquid, of which 5,600 W are the cards: the rest draws 54 % as much."""
+
+    def rest(card: str) -> float:
+        hardware = {"accelerator": card, "count": 8}
+        found = own(hardware=hardware, owning={"purchase_usd": 25000})
+        return next(i.value.expected for i in found.inputs if i.field == "host_power_share")
+
+    assert rest("mi355x") / rest("mi350x") == pytest.approx(1392 / 2561, rel=0.02)

@@ -96,7 +96,7 @@ def test_a_service_asks_alike_at_all_hours_as_on_the_other_pages() -> None:
 def test_cards_of_the_question_count_as_owned_machines() -> None:
     page = opened("fleet", {"rent": "own", "own_accelerator": "rtx-4090", "own_count": "1"})
 
-    assert "Yours already: 1 x Desktop computer with a used GeForce RTX 4090." in text(page)
+    assert "Computer of yours with GeForce RTX 4090" in text(page)
     assert "Use the machines that you have" in text(page)
 
 

@@ -136,7 +136,9 @@ def network_kind(architecture: ModelArchitecture) -> str:
     if architecture.denoises:
         return "diffusion"
     if architecture.unit is Unit.TOKEN:
-        return "recurrent" if OperatorKind.RECURRENCE in kinds else "text"
+        if OperatorKind.RECURRENCE in kinds:
+            return "recurrent"
+        return "text" if architecture.generates else "encoder"
     if architecture.unit is Unit.IMAGE:
         return "vision_transformer" if OperatorKind.ATTENTION in kinds else "convolutional"
     return "encoder_decoder" if OperatorKind.ATTENTION in kinds else "other"

@@ -1,4 +1,4 @@
-"""Training software of Gaudi (Optimum Habana), TPUs (MaxText) and Apple's chips (MLX-LM)."""
+"""Training software of Gaudi, Trainium (Optimum), TPUs (MaxText) and Apple's chips (MLX-LM)."""
 
 from math import ceil
 from typing import Final
@@ -10,7 +10,7 @@ from advisor.export.training.sharded import held_apart, micro_steps, uses_deepsp
 from advisor.export.training.tool import Tool, fused
 from advisor.export.versions import version_of
 from advisor.nouns.layout import Sharding
-from advisor.nouns.training_choices import CrossEntropy
+from advisor.nouns.training_choices import AttentionKernel, CrossEntropy
 
 
 def _shared(setup: Setup) -> bool:
@@ -36,6 +36,32 @@ GAUDI: Final = Tool(
     chosen_stack=lambda setup: "deepspeed" if uses_deepspeed(setup) else "huggingface",
     arranged=held_apart,
     means=lambda _: fused(CrossEntropy.PLAIN),
+)
+
+
+def _cores(setup: Setup) -> int:
+    """Return over how many cores a model is split: those of a chip share its memory."""
+    return setup.layout.tensor * NEURON.says.ranks[setup.accelerator.architecture]
+
+
+def _uneven_heads(setup: Setup) -> bool:
+    cores, heads = _cores(setup), setup.model.num_key_value_heads
+    return bool(setup.model.num_attention_heads % cores or (heads % cores and cores % heads))
+
+
+def _tiled(setup: Setup) -> AttentionKernel:
+    """Return the kernel that divides a sequence: NKI's ``flash_fwd`` has tiles of 2,048 keys."""
+    odd = setup.run.sequence_length % 2048
+    return AttentionKernel.EAGER if odd else AttentionKernel.FLASH
+
+
+NEURON: Final = Tool(
+    "optimum-neuron",
+    arranged=lambda _, layout: (
+        layout if layout.data > 1 else layout.changed(sharding=Sharding.DDP)  # nothing to share out
+    ),
+    facts={"kernel": _tiled, "tensor_ranks": _cores, "uneven_heads": _uneven_heads},
+    means=lambda setup: {**fused(CrossEntropy.PLAIN), "attention": _tiled(setup)},
 )
 
 

@@ -277,6 +277,7 @@ def launch(tool: Tool, setup: Setup) -> Launch:
         files=files,
         notes=plan.texts(says.notes),
         starter=_texts(plan.words(says.starter)),
+        ranks=says.ranks.get(setup.accelerator.architecture, 1),
         config=says.config,
     )
 

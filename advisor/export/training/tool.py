@@ -95,6 +95,7 @@ class Description(Noun):
     choices: Mapping[str, Mapping[str, object]] = Field(default_factory=dict)
     program: tuple[Text, ...]
     starter: tuple[str, ...] = ("torchrun",)
+    ranks: dict[str, int] = Field(default_factory=dict)
     image: str = ""
     clone: Clone | None = None
     pip: Lines = ()

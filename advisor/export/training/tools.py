@@ -7,7 +7,7 @@ from advisor.errors import refusal
 from advisor.export.engines.programs import predicts_tokens
 from advisor.export.formats import Format
 from advisor.export.setup import Setup
-from advisor.export.training.accelerators import GAUDI, MAXTEXT, MLX
+from advisor.export.training.accelerators import GAUDI, MAXTEXT, MLX, NEURON
 from advisor.export.training.hugging_face import (
     AXOLOTL,
     DEEPSPEED,
@@ -65,6 +65,7 @@ NAMED: Final = {
     "transformers": TRAINER,
     "megatron-core": MEGATRON,
     "optimum-habana": GAUDI,
+    "optimum-neuron": NEURON,
     "maxtext": MAXTEXT,
     "mlx-lm": MLX,
 }
@@ -94,8 +95,8 @@ def tool_for(setup: Setup, to: Format) -> Tool:
         return _for_samples(setup, gaudi=gaudi)
     if gaudi:
         return GAUDI
-    if vendor in ("Google", "Apple"):
-        return MAXTEXT if vendor == "Google" else MLX
+    if own := {"Google": MAXTEXT, "Apple": MLX, "AWS": NEURON}.get(vendor):
+        return own
     return _for_text(setup)
 
 

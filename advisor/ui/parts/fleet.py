@@ -268,22 +268,11 @@ def _when(hours: str) -> dict[str, Any]:
 
 
 def _owned(asked: Inputs) -> list[dict[str, Any]]:
-    """Return machines of the list that hold exactly the cards that the question says are owned."""
+    """Return the cards that the question says are owned."""
     if asked.rent != OWN_CARDS:
         return []
     card, count = state.card_of(asked)
-    whole = [
-        item
-        for item in api.list_machines()
-        if item.card.key == card and count % item.row.cards == 0
-    ]
-    if not whole:
-        st.caption("No machine of the list holds your cards, so the plan does not count them.")
-        return []
-    machine = max(whole, key=lambda item: (item.row.cards, not item.row.used))
-    number = count // machine.row.cards
-    st.caption(plain(f"Yours already: {number} x {machine.title}."))
-    return [{"machine": machine.key, "count": number}]
+    return [{"machine": card, "count": count}]
 
 
 def show(portfolio: api.Portfolio) -> None:
