@@ -38,7 +38,7 @@ RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
-LEAST_GROUPS: Final = 3
+LEAST_GROUPS: Final = 2
 """Groups of runs that give adapters a slowdown of their own."""
 WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
 NAMES: Final = (

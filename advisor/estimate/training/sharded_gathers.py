@@ -208,11 +208,22 @@ def sharded_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Fl
     """Gathers and scatters of one micro-batch that the host starts, one for each layer.
 
     ZeRO-3 gathers weights twice; it and ZeRO-2 scatter gradients, of which adapters have few. In
-    a pipeline, both are done once in a step.
+    a pipeline, both are done once in a step. DeepSpeed's ZeRO-2 takes its time in the update.
     """
-    layout = candidates.layout
-    each = 2.0 * (layout.sharding >= 3) + (layout.sharding >= 2) * (not run.frozen)
+    level = candidates.layout.sharding
+    scatters = (level >= 3 if run.stack.runs_deepspeed else level >= 2) & (not run.frozen)
+    each = 2.0 * (level >= 3) + scatters
     return each * _sharded_apart(candidates) * run.architecture.num_hidden_layers * share
+
+
+def updated_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
+    """Layers whose gradients the host handles one by one in each step, while the device waits.
+
+    DeepSpeed's ZeRO-1 and 2 share this code, which goes tensor by tensor.
+    """
+    level = candidates.layout.sharding
+    handled = (level >= 1) & (level <= 2) & (run.stack.runs_deepspeed and not run.frozen)
+    return handled * run.architecture.num_hidden_layers * share
 
 
 def adapter_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:

@@ -33,6 +33,7 @@ from advisor.estimate.training.sharded_gathers import (
     adapter_units,
     gradient_bytes_per_parameter,
     sharded_units,
+    updated_units,
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP
 from advisor.estimate.training.traffic import (
@@ -132,6 +133,7 @@ def training_time(
         )
         other = traffic.tensor + ring
         data = data_traffic(run, candidates, network, software, share, micro_batches, cover, other)
+    update = updated_units(run, candidates, share) * software.unit_host_s
     optimizer, offload = _update(run, candidates, network, share, tokens, micro_batches, cover)
     shares = {
         "matmul": micro_batches * one.matmul,
@@ -139,6 +141,7 @@ def training_time(
         "elementwise": micro_batches * one.elementwise,
         "recompute": micro_batches * one.recompute,
         "launch": micro_batches * launch
+        + update * candidates.hardware.host_pace
         + copies_time(kernel_facts().step_copies, candidates.hardware),
         "tensor_traffic": micro_batches * traffic.tensor,
         "expert_traffic": micro_batches * exchange,

@@ -265,6 +265,9 @@ def data_traffic(
     host_share = np.where(hardware.staged > 0, network.contention, 0.0)
     level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
     alone = _alone(run, candidates, software, share, level)
+    # DeepSpeed gathers one module ahead, too late for a network. Adapters' own pace holds this.
+    late = leaves & (level >= 3) & (run.stack.runs_deepspeed and not run.frozen)
+    overlap = np.where(late, 0.0, network.overlap)
     back = (1.0 if run.frozen else 2.0) + (layout.recompute >= 2)
     forward, backward = cover / (1.0 + back), cover * back / (1.0 + back)
 
@@ -278,7 +281,7 @@ def data_traffic(
         shown_s = exposed_time_s(
             traffic_s=traffic[0],
             cover_s=beside,
-            overlap=network.overlap,
+            overlap=overlap,
             contention=contention,
             alone=alone,
         )
