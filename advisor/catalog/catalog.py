@@ -183,7 +183,7 @@ class Catalog(Noun):
         rates = self.exchange_rates | {currency: ExchangeRate(usd=usd, date="")}
         return self.changed(offers=offers, exchange_rates=rates)
 
-    @property
+    @cached_property
     def newest_price_date(self) -> str:
         """Date of the newest price. ISO 8601."""
         return max(offer.price_date for offer in self.offers)
@@ -191,8 +191,8 @@ class Catalog(Noun):
     def __copy__(self) -> Self:
         """Return a copy without the lookup tables: ``model_copy`` may change what they index."""
         copied = super().__copy__()
-        for name in ("_by_name", "_by_compact_name", "_by_accelerator", "_found"):
-            copied.__dict__.pop(name, None)
+        for name in {*copied.__dict__} - {*type(self).model_fields}:
+            del copied.__dict__[name]
         return copied
 
     def once(self, find: Callable[[Self, Argument], Found], argument: Argument) -> Found:

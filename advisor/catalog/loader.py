@@ -13,6 +13,7 @@ from advisor.catalog.live import cache_file
 from advisor.catalog.own.facts import own_files, stated_discounts, uploads
 from advisor.foundation.data_files import kept
 from advisor.foundation.noun import read_record, read_table
+from advisor.foundation.record import by_identity
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Provenance
 
@@ -59,8 +60,13 @@ def load_snapshot() -> Catalog:
 
 def load_hosted() -> tuple[ApiPrice, ...]:
     """Load the prices of hosted models: the shipped ones, or live ones that are not older."""
-    live = {item.name: item for item in load_catalog().prices.hosted}
-    pairs = ((item, live.get(item.name, item)) for item in load_api_prices())
+    return _newest(load_api_prices(), load_catalog().prices.hosted)
+
+
+@by_identity(4)
+def _newest(shipped: tuple[ApiPrice, ...], fetched: tuple[ApiPrice, ...]) -> tuple[ApiPrice, ...]:
+    live = {item.name: item for item in fetched}
+    pairs = ((item, live.get(item.name, item)) for item in shipped)
     return tuple(new if new.price_date >= item.price_date else item for item, new in pairs)
 
 

@@ -6,6 +6,7 @@ References
    arXiv:2211.17192, equation 1.
 """
 
+from functools import cache
 from typing import Final
 
 HALVINGS: Final = 40
@@ -33,6 +34,7 @@ def step_tokens(*, chance: float, drafts: int) -> float:
     return sum(chance**place for place in range(drafts + 1))
 
 
+@cache
 def acceptance(*, tokens: float, drafts: int) -> float:
     """Chance with which a step yields so many tokens, by halving; 1 if they are more than it can.
 

@@ -108,16 +108,20 @@ def adapter_passes(
     """
     if not adapted(op, run):
         return 0.0, 0.0
-    sides = np.array([op.in_features, op.out_features]) * op.active_experts * op.positions_per_token
-    wide = FORMAT_BYTES["bf16"]
-    passes = np.array([[1.0, 2.0], [2.0, 4.0]])
+    read, written = (
+        side * op.active_experts * op.positions_per_token
+        for side in (op.in_features, op.out_features)
+    )
+    wide, casting = FORMAT_BYTES["bf16"], 0.0
+    passes = (1.0, 2.0), (2.0, 4.0)
     if not software.fused_elementwise:
-        passes = np.array([[1.0, 3.0 + ADDITION], [2.0 + ADDITION, 4.0]])
-    bytes_each = wide * passes
+        passes = (1.0, 3.0 + ADDITION), (2.0 + ADDITION, 4.0)
     casts = run.switches.adapter_format == "fp32" and run.method is FineTuningMethod.LORA
     if casts and run.stack.eager and not run.recipe.single:
-        bytes_each[:, 0] += 2.0 * kernel_facts().cast_bytes
-    forward, backward = bytes_each @ sides
+        casting = 2.0 * kernel_facts().cast_bytes
+    forward, backward = (
+        (wide * reads + casting) * read + wide * writes * written for reads, writes in passes
+    )
     share, hardware = tokens / candidates.layout.tensor, candidates.hardware
     return (
         moving_s(forward * share, hardware, kernels=3),

@@ -1,6 +1,7 @@
 """What one step of a serving engine carries, and the time of the table's rows in it."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,26 +95,28 @@ def products(
     """
     weights, compute, fixed, held, flops = (np.zeros(shape) for _ in range(5))
     hardware, hosted = candidates.hardware, bool(np.any(parts.touched))
-    unquantised = hardware.in_16_bits()
     served_wide = served.weight_format.bytes_per_parameter >= SIXTEEN_BIT_BYTES
+
+    @cache
+    def kernels_of(wide: bool, routed: bool) -> HardwareArrays:
+        found = hardware.in_16_bits() if wide else hardware
+        found = found.for_experts() if routed and wide is served_wide else found
+        return found if wide or engine.backends else _unpacking(found, engine)
+
     for matrix, size in zip(served.matrices, served.matrix_bytes, strict=True):
-        kernels = unquantised if matrix.wide else hardware
-        if matrix.experts > 1 and matrix.wide is served_wide:
-            kernels = kernels.for_experts()
-        if not matrix.wide and not engine.backends:
-            kernels = _unpacking(kernels, engine)
+        kernels = kernels_of(matrix.wide, matrix.experts > 1)
         rows = content.of(matrix.part, matrix.phase)
-        # Several rows write expanded weights out in 16 bits and read them again.
-        expanded = served.weight_format.expanded and not matrix.wide
-        written = np.where((rows > 1) & expanded, 2 * SIXTEEN_BIT_BYTES, 0.0)
-        moved = size + written
+        moved = size
+        if served.weight_format.expanded and not matrix.wide:
+            # Several rows write expanded weights out in 16 bits and read them again.
+            moved = size + np.where(rows > 1, 2 * SIXTEEN_BIT_BYTES, 0.0)
         if matrix.experts > 1 and served.weight_format.name == "bf16":
             again = np.where(content.prompt_tokens > 0, 0.0, hardware.bf16_expert_passes)
             moved = moved * (1.0 + again)
         total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine, moved)
         # A matrix without rows in its phase is neither computed nor read.
         runs = np.where(rows > 0, 1.0, 0.0)
-        total = np.where(runs > 0, total, 0.0)
+        total = np.where(rows > 0, total, 0.0)
         reading = memory_roof_s(total_s=total, memory_s=memory)
         fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
         if not hosted:

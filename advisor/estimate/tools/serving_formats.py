@@ -49,7 +49,7 @@ def ways_of(
     Largest weights first, and usual ones with a smaller cache before smaller weights: that costs
     less quality (``data/quality_loss.csv``).
     """
-    found = _formats(*program, card, workload.weight_format, model)
+    found = formats_of(*program, card, workload.weight_format, model)
     cache = ladder_of(program[0]).cache
     if cache is None or workload.kv_cache_format is not None or not model.generates:
         return found
@@ -60,7 +60,7 @@ def ways_of(
 
 
 @by_identity(4096)
-def _formats(
+def formats_of(
     tool: Tool, support: Support, card: Accelerator, asked: str | None, model: ModelArchitecture
 ) -> tuple[Way, ...]:
     """Return the weight formats, largest first.
@@ -147,7 +147,7 @@ def hosted_ways(
     ladder = ladder_of(tool)
     if not ladder.host or card.shares_host_memory or not model.generates:
         return ()
-    found = _formats(*program, card, workload.weight_format, model)
+    found = formats_of(*program, card, workload.weight_format, model)
     names = {way.weight_format for way in found if WEIGHT_FORMATS[way.weight_format].mixture}
     if workload.weight_format is None and len(found) > 1:
         names = {name for name in ladder.host if support.serves(card, name)}

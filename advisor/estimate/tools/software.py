@@ -12,7 +12,14 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import refusal
 from advisor.estimate.hardware.card_formats import stored_format
 from advisor.estimate.tools.duty import duty_of
-from advisor.estimate.tools.serving_formats import Program, Way, hosted_ways, ladder_of, ways_of
+from advisor.estimate.tools.serving_formats import (
+    Program,
+    Way,
+    formats_of,
+    hosted_ways,
+    ladder_of,
+    ways_of,
+)
 from advisor.estimate.tools.trainers import unlike
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import offer_for
@@ -250,7 +257,7 @@ class ToolRules:
     def _unserved(self, workload: Serving, tool: Tool, support: Support, card: Accelerator) -> str:
         if not self._knows(support, card):
             return f"does not serve {self.architecture.family} models there"
-        if not ways_of((tool, support), card, workload, self.architecture):
+        if not formats_of(tool, support, card, workload.weight_format, self.architecture):
             own = stored_format(card, self.architecture.weight_format)
             name = workload.weight_format or own
             return f"does not serve {name} weights there"

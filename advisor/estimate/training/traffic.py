@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -85,19 +87,20 @@ def model_traffic(
     tokens: Floats,
 ) -> ModelTraffic:
     """Traffic of one micro-batch: tensor, expert, context and pipeline parallelism. [s]"""
-    part = _Part(run, candidates, network, share, tokens)
-    layout = candidates.layout
+    part, layout = _Part(run, candidates, network, share, tokens), candidates.layout
     routed = any(op.experts > 1 for op in run.architecture.operators)
     return ModelTraffic(
-        tensor=_nothing_for_one(layout.tensor, _tensor_traffic(part, software)),
-        expert=_nothing_for_one(layout.expert, _expert_traffic(part) if routed else 0.0 * tokens),
-        context=_nothing_for_one(layout.context, _context_traffic(part, software)),
+        tensor=_between(layout.tensor, lambda: _tensor_traffic(part, software)),
+        expert=_between(layout.expert, lambda: _expert_traffic(part) if routed else 0.0 * tokens),
+        context=_between(layout.context, lambda: _context_traffic(part, software)),
         pipeline=pipeline_traffic(run, candidates, network, share, tokens),
     )
 
 
-def _nothing_for_one(ranks: Floats, time: Floats) -> Floats:
-    return np.where(ranks > 1, time, 0.0)
+def _between(ranks: Floats, times: Callable[[], Floats]) -> Floats:
+    """Return the times of traffic between ranks, 0 for one alone."""
+    several = ranks > 1
+    return np.where(several, times(), 0.0) if several.any() else np.zeros_like(ranks)
 
 
 def _tensor_traffic(part: _Part, software: SoftwareFacts) -> Floats:
@@ -180,14 +183,17 @@ def pipeline_traffic(
 ) -> Floats:
     """Hops of one micro-batch between pipeline stages. [s]"""
     layout, part = candidates.layout, _Part(run, candidates, network, share, tokens)
-    stride = layout.tensor * layout.context * layout.data
-    bandwidth, latency = part.link(2.0 * np.ones_like(layout.tensor), stride)
-    spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
-    hop = point_to_point_time_s(
-        message_bytes=part.hidden_bytes / spread, bytes_per_s=bandwidth, latency_s=latency
-    )
-    hops = np.asarray(pipeline_traffic_s(virtual_stages=layout.virtual_stages, hop_s=hop))
-    return _nothing_for_one(layout.pipeline, hops)
+
+    def hops() -> Floats:
+        stride = layout.tensor * layout.context * layout.data
+        bandwidth, latency = part.link(2.0 * np.ones_like(layout.tensor), stride)
+        spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
+        hop = point_to_point_time_s(
+            message_bytes=part.hidden_bytes / spread, bytes_per_s=bandwidth, latency_s=latency
+        )
+        return np.asarray(pipeline_traffic_s(virtual_stages=layout.virtual_stages, hop_s=hop))
+
+    return _between(layout.pipeline, hops)
 
 
 def _exchanged_bytes(run: TrainingRun, layout: LayoutArrays) -> Floats:
@@ -293,13 +299,18 @@ def data_traffic(
     held = np.where(layout.sharding >= 3, weights, trained)
     gathered = shown(held, forward) if software.gathers_beside else held[0]
     once = summed + np.where(layout.sharding >= 1, gathered, 0.0)
+    if not (level >= 2).any():
+        return np.asarray(once)
     half = (micro_batches - 1) * shown(scattered, backward) + once
+    found = np.where(level >= 2, half, once)
+    if not (level >= 3).any():
+        return found
     full = (
         micro_batches * shown(weights, forward)
         + (micro_batches - 1) * shown(weights + scattered, backward)
         + shown(weights + gradients, backward)
     )
-    return np.where(level >= 3, full, np.where(level >= 2, half, once))
+    return np.where(level >= 3, full, found)
 
 
 def _alone(

@@ -11,6 +11,7 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import Field, PositiveInt
 
 from advisor.foundation.noun import Noun
+from advisor.foundation.record import by_identity
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
@@ -50,12 +51,13 @@ class Kind(NamedTuple):
     """In the catalog; empty where the capability decides."""
     processor: bool
 
-    @classmethod
-    def of(cls, card: Accelerator) -> Kind:
+    @staticmethod
+    @by_identity(2048)
+    def of(card: Accelerator) -> Kind:
         """Return the kind of a card."""
         capability = card.compute_capability
         key = "" if capability else card.key
-        return cls(card.vendor, card.architecture, capability, key, card.segment is Segment.CPU)
+        return Kind(card.vendor, card.architecture, capability, key, card.segment is Segment.CPU)
 
 
 class Support(Noun):

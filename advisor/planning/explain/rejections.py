@@ -84,7 +84,7 @@ def _reason(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -
         what = f"No software does this on {card.name}: {missing.reason}."
         return Rejection.of(card, RejectionCode.SOFTWARE, what, missing.remedy)
     if key not in outcome.rentable:
-        return _not_offered(card, catalog, limits, outcome.bought)
+        return _not_offered(card, catalog, case, outcome)
     if key not in outcome.searched:
         return _no_format(card, outcome.formats)
     if options := outcome.options.get(key):
@@ -138,8 +138,25 @@ def memory_remedy(case: Case) -> str:
     return "Use more accelerators, which share the states, or shorten the sequences."
 
 
-def _not_offered(
-    accelerator: Accelerator, catalog: Catalog, limits: Constraints, bought: Mapping[str, Option]
+def _not_offered(card: Accelerator, catalog: Catalog, case: Case, outcome: Outcome) -> Rejection:
+    limits, key = case.limits, card.key
+    asked = limits.max_accelerators, bool(limits.providers), limits.price_kind
+    found = catalog.once(_unrented, asked)[key]
+    if not outcome.bought or catalog.offers_for(key):
+        return found
+    return found.changed(remedy=bought_remedy(card, outcome.bought.get(key), tried=True))
+
+
+def _unrented(catalog: Catalog, asked: tuple[int, bool, PriceKind]) -> dict[str, Rejection]:
+    """Return why no offer of each card is searched.
+
+    ``asked``: the most accelerators, whether providers are named, and the kind of price.
+    """
+    return {card.key: _without_offer(card, catalog, *asked) for card in catalog.accelerators}
+
+
+def _without_offer(
+    accelerator: Accelerator, catalog: Catalog, most: int, named: bool, price_kind: PriceKind
 ) -> Rejection:
     name, offers = accelerator.name, catalog.offers_for(accelerator.key)
     smallest = min((offer.accelerators for offer in offers), default=0)
@@ -147,21 +164,20 @@ def _not_offered(
     amounts: dict[str, Any] = {}
     if not offers:
         what = f"No provider in the catalog rents {name}."
-        remedy = bought_remedy(accelerator, bought.get(accelerator.key), tried=bool(bought))
-    elif smallest > limits.max_accelerators:
-        most = limits.max_accelerators
+        remedy = bought_remedy(accelerator, None, tried=False)
+    elif smallest > most:
         what = f"{name} is rented only in machines of {smallest} or more; you allow {most:,}."
         remedy = f"Allow {smallest} accelerators."
         amounts = {"actual": float(smallest), "limit": float(most), "unit": "accelerators"}
-    elif not limits.providers and only_lowest_asks(offers):
+    elif not named and only_lowest_asks(offers):
         what = (
             f"{name} has no price except the lowest ask of a marketplace, which one host can "
             "withdraw."
         )
-        named = ", ".join(elsewhere)
-        remedy = f"To search it, allow only this card, or name the provider: {named}."
+        names = ", ".join(elsewhere)
+        remedy = f"To search it, allow only this card, or name the provider: {names}."
     else:
-        kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
+        kind = "spot" if price_kind is PriceKind.SPOT else "on-demand"
         what = f"{name} has no {kind} offer within your providers and regions."
         others = " and others." if len(elsewhere) > 4 else "."
         remedy = f"Providers that rent it: {', '.join(elsewhere[:4])}{others}"

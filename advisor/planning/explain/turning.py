@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 from advisor.errors import InputError
@@ -165,6 +165,7 @@ class Turning:
         whole_steps = field in ("concurrency", PROMPT)
         now, card = float(getattr(workload, field)), self._card(best)
 
+        @cache
         def answer(amount: float) -> Option | None:
             whole = amount if field == "requests_per_s" else round(amount)
             asked = workload.model_copy(update={field: whole})

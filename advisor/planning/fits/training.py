@@ -11,7 +11,7 @@ from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.terms import shape_widening
 from advisor.estimate.tools.software import ToolRules
 from advisor.estimate.training.memory import training_memory
-from advisor.estimate.training.memory_report import evaluate_memory, memory_interval, usual_total
+from advisor.estimate.training.memory_report import memory_interval, usual_total
 from advisor.estimate.training.run import TrainingRun, offer_for, resolve_training, takes_adapters
 from advisor.foundation.record import record
 from advisor.nouns.case import Case
@@ -68,15 +68,17 @@ class Trainer:
         run = self._run(architecture, workload, tool)
         limit = architecture.max_position_embeddings or LENGTHS[-1]
         lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
-        sizes = np.array(lengths, dtype=np.float64)
-        needs = evaluate_memory(
-            run,
-            LayoutArrays.stack(layouts * len(lengths)),
-            self.calibration,
-            lengths=np.repeat(sizes, len(layouts)),
-        ).reshape(len(lengths), len(layouts))
+        sizes, own = np.array(lengths, dtype=np.float64), LayoutArrays.stack(layouts)
+        states, hosted = self._hosted(architecture, workload, tool)
+        if states.recipe == run.recipe:  # nothing else tells the two apart
+            both = self._needs(run, LayoutArrays.joined([own, hosted]), sizes)
+            (needs, _), with_host = both[:, :, : len(layouts)], both[:, :, len(layouts) :]
+        else:
+            needs, _ = self._needs(run, own, sizes)
+            with_host = self._needs(states, hosted, sizes)
         usable = self.card.memory_reported_bytes
         reached = longest(sizes, needs, usable)
+        shares = np.maximum(with_host[0] / usable, with_host[1] / self.host_bytes)
         kept, recomputed = reached[: len(levels)], reached[len(levels) :]
         at_context = needs[lengths.index(context)]
         return TrainedFit(
@@ -87,7 +89,7 @@ class Trainer:
             fits=float(at_context.min()) <= usable,
             longest_kept=int(kept.max()),
             longest_recomputed=int(recomputed.max()),
-            longest_hosted=self._hosted(architecture, workload, sizes, tool),
+            longest_hosted=int(longest(sizes, shares, 1.0).max(initial=0.0)),
             needed_bytes=float(at_context[len(levels) :].min()),
             usable_bytes=usable,
         )
@@ -106,29 +108,28 @@ class Trainer:
         return replace(run, global_batch=max(run.global_batch, self.count))
 
     def _hosted(
-        self, architecture: ModelArchitecture, workload: FineTuning, lengths: Floats, tool: Tool
-    ) -> int:
-        """Return the longest sequence with what the software keeps in the host's memory."""
-        offer = offer_for(tool, workload, architecture)
-        if not self.host_bytes or offer is None:
-            return 0
+        self, architecture: ModelArchitecture, workload: FineTuning, tool: Tool
+    ) -> tuple[TrainingRun, LayoutArrays]:
+        """Return the run and the layouts with what the software keeps in the host's memory."""
         states = ParallelLayout(data=self.count, offload=(Offload.OPTIMIZER,))
         run = self._run(architecture, workload, tool, states)
+        offer = offer_for(tool, workload, architecture)
+        if not self.host_bytes or offer is None:
+            return run, LayoutArrays.of(states).take(slice(0))
         grid = layout_grid(run, [self.count], hosted=True)
         able = offered(grid, offer, four_bit=run.four_bit)[-1]
         recomputed = grid.layouts.take(slice(-grid.rows, None))
         one = able & (recomputed.micro_batch == 1) & (recomputed.data == self.count)
-        layouts = recomputed.take(np.tile(np.flatnonzero(one), len(lengths)))
-        memory = training_memory(
-            run, layouts, self.calibration.memory, np.repeat(lengths, np.count_nonzero(one))
-        )
-        most = memory_interval(run, self.calibration).most * shape_widening(architecture)
-        shares = np.maximum(
-            usual_total(run, memory.tensors, layouts, self.calibration)
-            / self.card.memory_reported_bytes,
-            most * memory.host / self.host_bytes,
-        )
-        return int(longest(lengths, shares.reshape(len(lengths), -1), 1.0).max(initial=0.0))
+        return run, recomputed.take(one)
+
+    def _needs(self, run: TrainingRun, layouts: LayoutArrays, lengths: Floats) -> Floats:
+        """Memory of the card and of its host: 2 x lengths x layouts. [bytes]"""
+        number = len(layouts.tensor)
+        every = layouts.take(np.tile(np.arange(number), len(lengths)))
+        memory = training_memory(run, every, self.calibration.memory, np.repeat(lengths, number))
+        most = memory_interval(run, self.calibration).most * shape_widening(run.architecture)
+        needs = usual_total(run, memory.tensors, every, self.calibration), most * memory.host
+        return np.stack(np.broadcast_arrays(*needs)).reshape(2, len(lengths), number)
 
 
 def of_any(fits: Sequence[TrainedFit]) -> TrainedFit:

@@ -1,5 +1,6 @@
 """The search for serving over tools and weight formats: for each system, the first that fits."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -214,10 +215,13 @@ class _Served:
 
     def _affordable(self, place: int, most_usd: float) -> int:
         """Return how many of a system's numbers of accelerators cost less than a monthly bill."""
-        system, price = self.systems[place], self._price(place)
+        price = self._price(place)
         month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
-        machines = (-(-count // price.accelerators) for count in system.counts)
-        return sum(number * month < most_usd for number in machines)
+        return bisect_left(
+            self.systems[place].counts,
+            most_usd,
+            key=lambda count: -(-count // price.accelerators) * month,
+        )
 
     def host(
         self, places: Sequence[int], ladders: Sequence[Sequence[Way]], *, briefly: bool
@@ -294,11 +298,12 @@ class _Served:
     def _kind(self, item: Try) -> tuple[object, ...]:
         """Return what tries have in common that share a search: kind of format, and engine."""
         tool, card = item.way.tool, self.systems[item.place].accelerator
-        engine = engine_of(tool, card, self.asked.calibration), tool.at_once(self._duty)
-        if not self.asked.architecture.generates:
-            return item.form.name, *engine
+        constants = self.asked.calibration
+        engine, most = engine_of(tool, card, constants), tool.at_once(self._duty)
+        if not self.asked.architecture.generates or most:
+            return item.form.name, engine, most, item.way.hosted
         served = ServedModel.of(self.asked.architecture, weight_format=item.form, cache_bytes=0.0)
-        return *served.kind, *engine, item.way.hosted
+        return *served.kind, id(constants.under(engine).engine_for(item.form)), item.way.hosted
 
     def _taken(self, found: Found, *, missing: bool = True) -> list[Option]:
         """Return the priced options of a try.

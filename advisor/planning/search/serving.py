@@ -113,15 +113,17 @@ def _merits(work: ServedWork, figures: Figures) -> list[Floats]:
 
 def _misses(table: Table, figures: Figures) -> dict[int, Miss]:
     """Return the smallest need of each system on which nothing fits."""
-    need, usable = figures.need, figures.usable
+    need, usable, systems = figures.need, figures.usable, table[:, 0]
+    fitting = np.zeros(systems.max() + 1, dtype=bool)
+    fitting[systems[figures.fits]] = True
     # A missing link or format excludes a layout that would fit.
-    running = np.flatnonzero(np.isfinite(figures.tpot) | (need > usable))
-    leanest = running[np.lexsort((need[running], table[running, 0]))]
-    names, first = np.unique(table[leanest, 0], return_index=True)
-    short = ~np.isin(names, table[figures.fits, 0])
+    running = np.isfinite(figures.tpot) | (need > usable)
+    short = np.flatnonzero(running & ~fitting[systems])
+    leanest = short[np.lexsort((need[short], systems[short]))]
+    names, first = np.unique(systems[leanest], return_index=True)
     return {
         index: Miss(float(need[place]), float(usable[place]))
-        for index, place in zip(names[short].tolist(), leanest[first[short]], strict=True)
+        for index, place in zip(names.tolist(), leanest[first], strict=True)
     }
 
 
