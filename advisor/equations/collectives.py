@@ -12,18 +12,14 @@ from advisor.equations import Number
 def all_gather_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Time of a ring all-gather. A reduce-scatter of the same size takes the same time. [s]
+    r"""Time of a ring all-gather; a reduce-scatter or all-to-all of the size takes as long. [s]
 
     Parameters
     ----------
-    message_bytes : float or ndarray
-        Size after gathering. [bytes]
-    ranks : float or ndarray
-        Group size.
-    bytes_per_s : float or ndarray
-        Bandwidth per rank and direction that collectives reach. [bytes/s]
-    latency_s : float or ndarray
-        Latency of one ring step. [s]
+    message_bytes : Size after gathering. [bytes]
+    ranks : Group size.
+    bytes_per_s : Bandwidth per rank and direction that collectives reach. [bytes/s]
+    latency_s : Latency of one ring step. [s]
 
     Notes
     -----
@@ -74,10 +70,9 @@ def ring_start_s(*, ranks: Number, machines: Number, inside_s: Number, between_s
 
     Parameters
     ----------
-    ranks, machines : float or ndarray
-        Ranks of the group, and machines that they lie on.
-    inside_s, between_s : float or ndarray
-        Latency of a step between accelerators of one machine, and between machines. [s]
+    ranks, machines : Ranks of the group, and machines that they lie on.
+    inside_s, between_s : Latency of a step between accelerators of one machine, and between
+        machines. [s]
 
     Notes
     -----
@@ -103,64 +98,7 @@ def ring_start_s(*, ranks: Number, machines: Number, inside_s: Number, between_s
     """
     between = np.where(np.asarray(machines) > 1, np.minimum(machines, np.asarray(ranks) - 1), 0.0)
     local = np.where(between > 0, np.ceil(ranks / np.maximum(machines, 1.0)), ranks)
-    found: Number = (local - 1) * inside_s + between * between_s
-    return found
-
-
-def all_to_all_time_s(
-    *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
-) -> Number:
-    r"""Time of an all-to-all: every rank sends an equal part of its message to every other. [s]
-
-    Parameters
-    ----------
-    message_bytes : float or ndarray
-        Message of one rank, including the part that it keeps. [bytes]
-    ranks, bytes_per_s, latency_s
-        As for :func:`all_gather_time_s`.
-
-    Notes
-    -----
-    .. math:: t = (n-1)\,\alpha + \frac{n-1}{n}\,\frac{M}{W}
-
-    References
-    ----------
-    .. [1] Thakur et al., 2005, doi:10.1177/1094342005051521.
-
-    Examples
-    --------
-    >>> all_to_all_time_s(message_bytes=8e9, ranks=8, bytes_per_s=1e9, latency_s=0.0)
-    7.0
-    """
-    return all_gather_time_s(
-        message_bytes=message_bytes, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
-    )
-
-
-def point_to_point_time_s(
-    *, message_bytes: Number, bytes_per_s: Number, latency_s: Number
-) -> Number:
-    r"""Time of one message between two ranks. [s]
-
-    Parameters
-    ----------
-    message_bytes : float or ndarray
-        What one rank sends. [bytes]
-    bytes_per_s : float or ndarray
-        Rate that the link reaches in one direction. [bytes/s]
-    latency_s : float or ndarray
-        Time until the first byte arrives. [s]
-
-    Notes
-    -----
-    .. math:: t = \alpha + \frac{M}{W}
-
-    Examples
-    --------
-    >>> point_to_point_time_s(message_bytes=1e9, bytes_per_s=1e9, latency_s=0.0)
-    1.0
-    """
-    return latency_s + message_bytes / bytes_per_s
+    return (local - 1) * inside_s + between * between_s
 
 
 def expert_exchange_time_s(
@@ -181,19 +119,14 @@ def expert_exchange_time_s(
 
     Parameters
     ----------
-    token_bytes : float or ndarray
-        All tokens of one rank, each counted once. [bytes]
-    active_experts : float or ndarray
-        Experts that a token visits.
-    expert_groups, active_groups : float or ndarray
-        Groups of experts, in order on the ranks, and the number of groups that hold a token's
-        experts. 1 and 1 if the experts can be anywhere.
-    ranks, local : float or ndarray
-        Ranks of the group, and those of them that share one node or link domain.
-    inside_bytes_per_s, inter_bytes_per_s : float or ndarray
-        Bandwidth inside a node, and of one accelerator's network, per direction. [bytes/s]
-    latency_s : float or ndarray
-        Latency to one other node. [s]
+    token_bytes : All tokens of one rank, each counted once. [bytes]
+    active_experts : Experts that a token visits.
+    expert_groups, active_groups : Groups of experts, in order on the ranks, and the number of
+        groups that hold a token's experts. 1 and 1 if the experts can be anywhere.
+    ranks, local : Ranks of the group, and those of them that share one node or link domain.
+    inside_bytes_per_s, inter_bytes_per_s : Bandwidth inside a node, and of one accelerator's
+        network, per direction. [bytes/s]
+    latency_s : Latency to one other node. [s]
 
     Notes
     -----
@@ -233,8 +166,7 @@ def expert_exchange_time_s(
     with np.errstate(divide="ignore", invalid="ignore"):
         outside = np.where(away > 0, away / np.asarray(inter_bytes_per_s), 0.0)
     start = latency_s * np.maximum(1.0, nodes - 1.0)
-    time: Number = start + token_bytes * np.maximum(inside, outside)
-    return time
+    return start + token_bytes * np.maximum(inside, outside)
 
 
 def _places_touched(places: Number, choices: Number, groups: Number, chosen: Number) -> Number:
@@ -252,14 +184,10 @@ def direct_all_reduce_time_s(
 
     Parameters
     ----------
-    message_bytes : float or ndarray
-        Size of the tensor. [bytes]
-    ranks : float or ndarray
-        Group size. A group of one takes no time.
-    bytes_per_s : float or ndarray
-        Bandwidth per rank and direction. [bytes/s]
-    latency_s : float or ndarray
-        Latency of one exchange between all ranks. [s]
+    message_bytes : Size of the tensor. [bytes]
+    ranks : Group size. A group of one takes no time.
+    bytes_per_s : Bandwidth per rank and direction. [bytes/s]
+    latency_s : Latency of one exchange between all ranks. [s]
 
     Notes
     -----
@@ -280,5 +208,4 @@ def direct_all_reduce_time_s(
     15.0
     """
     traffic_s = 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s
-    time: Number = np.where(np.asarray(ranks) > 1, 2 * latency_s + traffic_s, 0.0)
-    return time
+    return np.where(np.asarray(ranks) > 1, 2 * latency_s + traffic_s, 0.0)

@@ -17,14 +17,10 @@ def energy_kwh(*, rated_kw: Number, load_share: Number, pue: Number, hours: Numb
 
     Parameters
     ----------
-    rated_kw : float or ndarray
-        Rated power of the machines, :math:`K`: accelerators and the rest. [kW]
-    load_share : float or ndarray
-        Power in use over rated power, :math:`u`. [fraction]
-    pue : float or ndarray
-        Power usage effectiveness: energy of the site divided by energy of the machines.
-    hours : float or ndarray
-        Time in use, :math:`h`. [h]
+    rated_kw : Rated power of the machines, :math:`K`: accelerators and the rest. [kW]
+    load_share : Power in use over rated power, :math:`u`. [fraction]
+    pue : Power usage effectiveness: energy of the site divided by energy of the machines.
+    hours : Time in use, :math:`h`. [h]
 
     Notes
     -----
@@ -45,12 +41,10 @@ def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: N
 
     Parameters
     ----------
-    accelerators : float or ndarray
-        Number of accelerators, :math:`n`.
-    board_power_w : float or ndarray
-        Power of one accelerator, :math:`P`. [W]
-    host_power_share : float or ndarray
-        Power of the rest of the machines, relative to the accelerators, :math:`s`. [fraction]
+    accelerators : Number of accelerators, :math:`n`.
+    board_power_w : Power of one accelerator, :math:`P`. [W]
+    host_power_share : Power of the rest of the machines, relative to the accelerators, :math:`s`.
+        [fraction]
 
     Notes
     -----
@@ -76,14 +70,11 @@ def kwh_per_month(
 
     Parameters
     ----------
-    hours_per_month : float or ndarray
-        Hours in use, :math:`h`. The machines idle for the rest of the month. [h]
-    rated_kw : float or ndarray
-        Rated power of the machines, :math:`K`. [kW]
-    load_share, idle_share : float or ndarray
-        Power in use and idle, relative to the rated power, :math:`u` and :math:`i`. [fraction]
-    pue : float or ndarray
-        Power usage effectiveness: energy of the site divided by energy of the machines.
+    hours_per_month : Hours in use, :math:`h`. The machines idle for the rest of the month. [h]
+    rated_kw : Rated power of the machines, :math:`K`. [kW]
+    load_share, idle_share : Power in use and idle, relative to the rated power, :math:`u` and
+        :math:`i`. [fraction]
+    pue : Power usage effectiveness: energy of the site divided by energy of the machines.
 
     Notes
     -----
@@ -104,10 +95,8 @@ def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
 
     Parameters
     ----------
-    energy_kwh : float or ndarray
-        Energy at the meter, cooling included. [kWh]
-    g_per_kwh : float or ndarray
-        Intensity of the grid. [g/kWh]
+    energy_kwh : Energy at the meter, cooling included. [kWh]
+    g_per_kwh : Intensity of the grid. [g/kWh]
 
     Notes
     -----

@@ -15,12 +15,9 @@ def attended_keys(*, sequence_length: Number, window: float | None, causal: bool
 
     Parameters
     ----------
-    sequence_length : float or ndarray
-        Tokens of the sequence. [tokens]
-    window : float or None
-        Largest number of keys (sliding window); None for no limit.
-    causal : bool
-        True if a token attends only to itself and earlier tokens.
+    sequence_length : Tokens of the sequence. [tokens]
+    window : Largest number of keys (sliding window); None for no limit.
+    causal : True if a token attends only to itself and earlier tokens.
 
     Notes
     -----
@@ -53,12 +50,9 @@ def training_flops_per_token(*, forward: Number, spared: Number, reference: Numb
 
     Parameters
     ----------
-    forward : float or ndarray
-        Forward pass. [FLOPs/token]
-    spared : float or ndarray
-        Gradients that nobody asks for: of an image, of frozen rows. [FLOPs/token]
-    reference : float or ndarray
-        Forward pass of a preference's reference model. [FLOPs/token]
+    forward : Forward pass. [FLOPs/token]
+    spared : Gradients that nobody asks for: of an image, of frozen rows. [FLOPs/token]
+    reference : Forward pass of a preference's reference model. [FLOPs/token]
 
     Notes
     -----
@@ -81,24 +75,15 @@ def training_flops_per_token(*, forward: Number, spared: Number, reference: Numb
 def adapter_flops_per_token(
     *, forward: Number, attention: Number, adapters: Number, spared: Number, reference: Number
 ) -> Number:
-    r"""Forward and backward FLOPs of one token where adapters train on frozen weights.
+    r"""Forward and backward pass of one token where adapters train on frozen weights. [FLOPs/token]
 
     Parameters
     ----------
-    forward : float or ndarray
-        Forward pass, adapters included. [FLOPs/token]
-    attention : float or ndarray
-        Attention of the forward pass: it has no weights, and two products backward for each one.
-        [FLOPs/token]
-    adapters : float or ndarray
-        Adapters of the forward pass. [FLOPs/token]
-    spared, reference : float or ndarray
-        As for :func:`training_flops_per_token`. [FLOPs/token]
-
-    Returns
-    -------
-    float or ndarray
-        [FLOPs/token]
+    forward : Forward pass, adapters included. [FLOPs/token]
+    attention : Attention of the forward pass: it has no weights, and two products backward for each
+        one. [FLOPs/token]
+    adapters : Adapters of the forward pass. [FLOPs/token]
+    spared, reference : As for :func:`training_flops_per_token`. [FLOPs/token]
 
     Notes
     -----
@@ -120,36 +105,6 @@ def adapter_flops_per_token(
     return 2 * forward - spared + attention + adapters + reference
 
 
-def least_time_s(*, flops: Number, accelerators: Number, peak_flops_per_s: Number) -> Number:
-    r"""Time of some work at the data sheet's peak: what no run is faster than. [s]
-
-    Divided by the real time, it is the utilisation of model FLOPs.
-
-    Parameters
-    ----------
-    flops : float or ndarray
-        FLOPs that the model needs. [FLOPs]
-    accelerators : float or ndarray
-        Accelerators that share the work.
-    peak_flops_per_s : float or ndarray
-        Dense peak of each. [FLOPs/s]
-
-    Notes
-    -----
-    .. math:: t = \frac{F}{N\,\hat F}
-
-    References
-    ----------
-    .. [1] Chowdhery et al., PaLM, 2022, arXiv:2204.02311, appendix B.
-
-    Examples
-    --------
-    >>> least_time_s(flops=8e15, accelerators=8, peak_flops_per_s=1e15)
-    1.0
-    """
-    return flops / accelerators / peak_flops_per_s
-
-
 def tower_flops(
     *, parameters: Number, patches: Number, hidden_size: Number, whole: Number, attended: Number
 ) -> Number:
@@ -157,12 +112,9 @@ def tower_flops(
 
     Parameters
     ----------
-    parameters : float
-        Of the matrices of all blocks, :math:`P`.
-    whole : float
-        Layers in which a patch attends to all patches, :math:`L_f`.
-    attended : float
-        Patches that it attends to in all other layers together, :math:`w`.
+    parameters : Of the matrices of all blocks, :math:`P`.
+    whole : Layers in which a patch attends to all patches, :math:`L_f`.
+    attended : Patches that it attends to in all other layers together, :math:`w`.
 
     Notes
     -----

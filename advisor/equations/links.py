@@ -27,14 +27,11 @@ def group_bytes_per_s(
 
     Parameters
     ----------
-    ranks : float or ndarray
-        Group size.
-    stride : float or ndarray
-        Distance between neighbours of the group, in accelerators.
-    node_accelerators, intra_domain : float or ndarray
-        Accelerators in a node, and in one link domain.
-    intra_bytes_per_s, pcie_bytes_per_s, inter_bytes_per_s : float or ndarray
-        Link, PCIe and network, per accelerator and direction. [bytes/s]
+    ranks : Group size.
+    stride : Distance between neighbours of the group, in accelerators.
+    node_accelerators, intra_domain : Accelerators in a node, and in one link domain.
+    intra_bytes_per_s, pcie_bytes_per_s, inter_bytes_per_s : Link, PCIe and network, per accelerator
+        and direction. [bytes/s]
 
     Notes
     -----
@@ -66,8 +63,7 @@ def group_bytes_per_s(
     )
     local = local_ranks(ranks=ranks, stride=stride, reach=reach)
     crossing = np.minimum(inside, local * inter_bytes_per_s)
-    chosen: Number = np.where(span <= reach, inside, crossing)
-    return chosen
+    return np.where(span <= reach, inside, crossing)
 
 
 def inside_bytes_per_s(
@@ -77,12 +73,9 @@ def inside_bytes_per_s(
 
     Parameters
     ----------
-    span : float or ndarray
-        Accelerators from the group's first to its last, inside the node.
-    intra_domain : float or ndarray
-        Accelerators in one link domain.
-    intra_bytes_per_s, pcie_bytes_per_s : float or ndarray
-        Link and PCIe, per accelerator and direction. [bytes/s]
+    span : Accelerators from the group's first to its last, inside the node.
+    intra_domain : Accelerators in one link domain.
+    intra_bytes_per_s, pcie_bytes_per_s : Link and PCIe, per accelerator and direction. [bytes/s]
 
     Examples
     --------
@@ -103,10 +96,8 @@ def local_ranks(*, ranks: Number, stride: Number, reach: Number) -> Number:
 
     Parameters
     ----------
-    ranks, stride : float or ndarray
-        Group size, and distance between its neighbours in accelerators.
-    reach : float or ndarray
-        Accelerators in the node or in the link domain, whichever is larger.
+    ranks, stride : Group size, and distance between its neighbours in accelerators.
+    reach : Accelerators in the node or in the link domain, whichever is larger.
 
     Examples
     --------

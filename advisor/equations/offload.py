@@ -5,32 +5,6 @@ import numpy as np
 from advisor.equations import Number
 
 
-def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
-    """Time to move bytes over the link to the host, in one direction. [s]
-
-    Parameters
-    ----------
-    moved_bytes : float or ndarray
-        What passes the link of one accelerator. [bytes]
-    bytes_per_s : float or ndarray
-        Rate that the link reaches in one direction. [bytes/s]
-
-    Notes
-    -----
-    .. math:: t = M / B
-
-    Leaves out the latency of each transfer.
-
-    Examples
-    --------
-    16 GB over a link that reaches 25 GB/s:
-
-    >>> host_transfer_s(moved_bytes=16e9, bytes_per_s=25e9)
-    0.64
-    """
-    return moved_bytes / bytes_per_s
-
-
 def host_layers_s(
     *,
     held_bytes: Number,
@@ -48,24 +22,17 @@ def host_layers_s(
 
     Parameters
     ----------
-    held_bytes : float or ndarray
-        Weights and cache in the host's memory that the step reads, :math:`M`. [bytes]
-    flops : float or ndarray
-        Operations of the step with these weights, :math:`F`. [FLOPs]
-    tokens : float or ndarray
-        Tokens in the step, :math:`B`.
-    layers : float or ndarray
-        Layers that the host works on, :math:`L`.
-    host_bytes_per_s, host_flops_per_s : float or ndarray
-        Rates that the host's memory and cores reach, :math:`W_h` and :math:`P_h`.
-    link_bytes_per_s : float or ndarray
-        Rate at which weights come to the card, :math:`W_l`. [bytes/s]
-    streamed_tokens : float or ndarray
-        Tokens from which weights come to the card, which then computes, :math:`B_s`.
-    layer_overhead_s : float or ndarray
-        Time that such a layer takes more, :math:`t_0`: card and host hand over to each other. [s]
-    launches_s : float or ndarray
-        Time that the divided graph takes more, launched in parts, :math:`t_1`. [s]
+    held_bytes : Weights and cache in the host's memory that the step reads, :math:`M`. [bytes]
+    flops : Operations of the step with these weights, :math:`F`. [FLOPs]
+    tokens : Tokens in the step, :math:`B`.
+    layers : Layers that the host works on, :math:`L`.
+    host_bytes_per_s, host_flops_per_s : Rates that the host's memory and cores reach, :math:`W_h`
+        and :math:`P_h`.
+    link_bytes_per_s : Rate at which weights come to the card, :math:`W_l`. [bytes/s]
+    streamed_tokens : Tokens from which weights come to the card, which then computes, :math:`B_s`.
+    layer_overhead_s : Time that such a layer takes more, :math:`t_0`: card and host hand over to
+        each other. [s]
+    launches_s : Time that the divided graph takes more, launched in parts, :math:`t_1`. [s]
 
     Notes
     -----
@@ -100,8 +67,7 @@ def host_layers_s(
     """
     computed = np.maximum(held_bytes / host_bytes_per_s, flops / host_flops_per_s)
     time = np.where(tokens < streamed_tokens, computed, held_bytes / link_bytes_per_s)
-    result: Number = np.where(held_bytes > 0, launches_s + layers * layer_overhead_s + time, 0.0)
-    return result
+    return np.where(held_bytes > 0, launches_s + layers * layer_overhead_s + time, 0.0)
 
 
 def host_update_s(
@@ -111,12 +77,10 @@ def host_update_s(
 
     Parameters
     ----------
-    parameters : float or ndarray
-        Parameters that one machine updates. [elements]
-    bytes_per_parameter : float or ndarray
-        Bytes read and written: gradient once, master weight and states twice. [bytes]
-    host_bytes_per_s : float or ndarray
-        Bandwidth that the machine's memory sustains. [bytes/s]
+    parameters : Parameters that one machine updates. [elements]
+    bytes_per_parameter : Bytes read and written: gradient once, master weight and states twice.
+        [bytes]
+    host_bytes_per_s : Bandwidth that the machine's memory sustains. [bytes/s]
 
     Notes
     -----

@@ -19,10 +19,8 @@ def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number
 
     Parameters
     ----------
-    months : float or ndarray
-        Number of payments. [months]
-    discount_rate, growth_rate : float or ndarray
-        Per year: cost of capital, and growth of the payment. [fraction]
+    months : Number of payments. [months]
+    discount_rate, growth_rate : Per year: cost of capital, and growth of the payment. [fraction]
 
     Notes
     -----
@@ -50,12 +48,9 @@ def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
 
     Parameters
     ----------
-    usd : float or ndarray
-        The sum when it is due. [USD]
-    months : float or ndarray
-        Time until it is due. [months]
-    discount_rate : float or ndarray
-        Per year. [fraction]
+    usd : The sum when it is due. [USD]
+    months : Time until it is due. [months]
+    discount_rate : Per year. [fraction]
 
     Notes
     -----
@@ -66,8 +61,7 @@ def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
     >>> discounted(usd=121.0, months=24, discount_rate=0.1)
     100.0
     """
-    value: Number = usd / (1 + discount_rate) ** (months / MONTHS_PER_YEAR)
-    return value
+    return usd / (1 + discount_rate) ** (months / MONTHS_PER_YEAR)
 
 
 def hosts_usd(
@@ -82,16 +76,13 @@ def hosts_usd(
 
     Parameters
     ----------
-    accelerators : float or ndarray
-        Number of accelerators, :math:`n`.
-    purchase_usd : float or ndarray
-        Price of one accelerator, :math:`p`. [USD]
-    host_share : float or ndarray
-        Price of the rest of the machines relative to the accelerators, :math:`s_h`. [fraction]
-    machines : float or ndarray, optional
-        Number of machines, :math:`m`.
-    host_usd : float or ndarray, optional
-        Lowest price of the rest of one machine, even with cheap accelerators, :math:`h`. [USD]
+    accelerators : Number of accelerators, :math:`n`.
+    purchase_usd : Price of one accelerator, :math:`p`. [USD]
+    host_share : Price of the rest of the machines relative to the accelerators, :math:`s_h`.
+        [fraction]
+    machines : Number of machines, :math:`m`.
+    host_usd : Lowest price of the rest of one machine, even with cheap accelerators, :math:`h`.
+        [USD]
 
     Notes
     -----
@@ -121,17 +112,9 @@ def capital_usd(
 
     Parameters
     ----------
-    accelerators : float or ndarray
-        Number of accelerators, :math:`n`.
-    purchase_usd : float or ndarray
-        Price of one accelerator, :math:`p`. [USD]
-    host_share, network_share : float or ndarray
-        Price of the rest of the machines, and of the network between them, relative to the
-        accelerators. [fraction]
-    machines : float or ndarray, optional
-        Number of machines.
-    host_usd : float or ndarray, optional
-        Lowest price of the rest of one machine. [USD]
+    network_share : Price of the network between machines relative to the accelerators. [fraction]
+    accelerators, purchase_usd, host_share, machines, host_usd
+        As for :func:`hosts_usd`.
 
     Notes
     -----
@@ -161,10 +144,8 @@ def residual_share(*, months: Number, life_years: Number) -> Number:
 
     Parameters
     ----------
-    months : float or ndarray
-        Age, :math:`T`. [months]
-    life_years : float or ndarray
-        Age at which the value reaches zero, :math:`L`. [years]
+    months : Age, :math:`T`. [months]
+    life_years : Age at which the value reaches zero, :math:`L`. [years]
 
     Notes
     -----
@@ -178,29 +159,24 @@ def residual_share(*, months: Number, life_years: Number) -> Number:
     0.8
     """
     aged = np.maximum(months, MONTHS_PER_YEAR)
-    share: Number = np.maximum(0.0, 1 - aged / (MONTHS_PER_YEAR * life_years))
-    return share
+    return np.maximum(0.0, 1 - aged / (MONTHS_PER_YEAR * life_years))
 
 
 def break_even_inverse(
     *, fixed_usd: Number, rent_usd_at_full_use: Number, running_usd_at_full_use: Number
 ) -> Number:
-    r"""Rent that owning saves at full use, divided by the cost of owning unused machines.
+    r"""Rent that owning saves at full use over the cost of owning unused machines. [fraction]
+
+    Reciprocal of the break-even share of hours. Below 1, owning never pays. At 0 or less, an owned
+    hour costs at least as much as a rented one.
 
     Parameters
     ----------
-    fixed_usd : float or ndarray
-        Present value of owning machines that are never used, less their residual value. [USD]
-    rent_usd_at_full_use : float or ndarray
-        Present value of renting all 730 hours of every month. [USD]
-    running_usd_at_full_use : float or ndarray
-        Present value of the extra cost of using owned machines all hours. [USD]
-
-    Returns
-    -------
-    float or ndarray
-        Reciprocal of the break-even share of hours. Below 1, owning never pays. At 0 or less, an
-        owned hour costs at least as much as a rented one. [fraction]
+    fixed_usd : Present value of owning machines that are never used, less their residual value.
+        [USD]
+    rent_usd_at_full_use : Present value of renting all 730 hours of every month. [USD]
+    running_usd_at_full_use : Present value of the extra cost of using owned machines all hours.
+        [USD]
 
     Notes
     -----

@@ -23,10 +23,8 @@ def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
 
     Parameters
     ----------
-    accelerators : float or ndarray
-        Accelerators in use.
-    per_instance : float or ndarray
-        Accelerators of one instance.
+    accelerators : Accelerators in use.
+    per_instance : Accelerators of one instance.
 
     Notes
     -----
@@ -37,8 +35,7 @@ def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
     >>> float(instances_needed(accelerators=12, per_instance=8))
     2.0
     """
-    needed: Number = np.ceil(accelerators / per_instance)
-    return needed
+    return np.ceil(accelerators / per_instance)
 
 
 def rent_usd(
@@ -55,16 +52,11 @@ def rent_usd(
 
     Parameters
     ----------
-    hours : float or ndarray
-        Time in use. [h]
-    instances : float or ndarray
-        Whole instances.
-    usd_per_hour : float or ndarray
-        List price of one instance. [USD/h]
-    billing_step_hours : float, optional
-        Time is billed in multiples of this; 0 bills the exact time. [h]
-    minimum_hours : float, optional
-        Shortest billed time. [h]
+    hours : Time in use. [h]
+    instances : Whole instances.
+    usd_per_hour : List price of one instance. [USD/h]
+    billing_step_hours : Time is billed in multiples of this; 0 bills the exact time. [h]
+    minimum_hours : Shortest billed time. [h]
 
     Notes
     -----
@@ -95,10 +87,8 @@ def committed_months(*, months: Number, term_months: Number) -> Number:
 
     Parameters
     ----------
-    months : float or ndarray
-        Months of use.
-    term_months : float or ndarray
-        Months of one term.
+    months : Months of use.
+    term_months : Months of one term.
 
     Notes
     -----
@@ -109,8 +99,7 @@ def committed_months(*, months: Number, term_months: Number) -> Number:
     >>> float(committed_months(months=14, term_months=12))
     24.0
     """
-    paid: Number = np.ceil(months / term_months) * term_months
-    return paid
+    return np.ceil(months / term_months) * term_months
 
 
 def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Number) -> Number:
@@ -118,10 +107,8 @@ def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Numbe
 
     Parameters
     ----------
-    interruptions_per_hour : float or ndarray
-        Rate at which the whole job is interrupted. [1/h]
-    checkpoint_s : float or ndarray
-        Time to save a checkpoint. [s]
+    interruptions_per_hour : Rate at which the whole job is interrupted. [1/h]
+    checkpoint_s : Time to save a checkpoint. [s]
 
     Notes
     -----
@@ -140,8 +127,7 @@ def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Numbe
     >>> float(checkpoint_interval_s(interruptions_per_hour=1 / 8, checkpoint_s=36.0))
     1440.0
     """
-    interval: Number = np.sqrt(2 * checkpoint_s * HOUR_S / interruptions_per_hour)
-    return interval
+    return np.sqrt(2 * checkpoint_s * HOUR_S / interruptions_per_hour)
 
 
 def spot_hours(
@@ -151,12 +137,10 @@ def spot_hours(
 
     Parameters
     ----------
-    hours : float or ndarray
-        Time without interruptions. [h]
-    interruptions_per_hour : float
-        Rate at which the whole job is interrupted. [1/h]
-    checkpoint_s, restart_s : float
-        Time to save a checkpoint; time to obtain new instances and reload it. [s]
+    hours : Time without interruptions. [h]
+    interruptions_per_hour : Rate at which the whole job is interrupted. [1/h]
+    checkpoint_s, restart_s : Time to save a checkpoint; time to obtain new instances and reload it.
+        [s]
 
     Notes
     -----
@@ -201,14 +185,10 @@ def api_request_usd(
 
     Parameters
     ----------
-    input_tokens, output_tokens : float or ndarray
-        Tokens of the prompt and of the answer, :math:`P` and :math:`O`.
-    input_usd, output_usd : float or ndarray
-        List prices of a million, :math:`p` and :math:`o`. [USD]
-    cached_share : float or ndarray, optional
-        Share :math:`s` of the prompt that the provider finds in its cache.
-    cached_usd : float or ndarray, optional
-        List price of a million cached tokens, :math:`c`. [USD]
+    input_tokens, output_tokens : Tokens of the prompt and of the answer, :math:`P` and :math:`O`.
+    input_usd, output_usd : List prices of a million, :math:`p` and :math:`o`. [USD]
+    cached_share : Share :math:`s` of the prompt that the provider finds in its cache.
+    cached_usd : List price of a million cached tokens, :math:`c`. [USD]
 
     Notes
     -----
@@ -241,16 +221,11 @@ def input_cost_share(
 
     Parameters
     ----------
-    step_s : float or ndarray
-        Time per output token, :math:`t`. [s]
-    prefill_share : float or ndarray
-        Share of it that prompts of other requests take, :math:`f`.
-    output_tokens : float or ndarray
-        Tokens of an answer, :math:`O`.
-    requests_per_s : float or ndarray
-        Finished requests, :math:`r`. [1/s]
-    concurrency : float or ndarray
-        Requests in flight, :math:`N`.
+    step_s : Time per output token, :math:`t`. [s]
+    prefill_share : Share of it that prompts of other requests take, :math:`f`.
+    output_tokens : Tokens of an answer, :math:`O`.
+    requests_per_s : Finished requests, :math:`r`. [1/s]
+    concurrency : Requests in flight, :math:`N`.
 
     Notes
     -----
@@ -268,8 +243,7 @@ def input_cost_share(
     0.25
     """
     writing = (1 - prefill_share) * step_s * (output_tokens - 1) * requests_per_s / concurrency
-    share: Number = np.clip(1 - writing, 0.0, 1.0)
-    return share
+    return np.clip(1 - writing, 0.0, 1.0)
 
 
 def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Number) -> Number:
@@ -277,10 +251,8 @@ def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Numbe
 
     Parameters
     ----------
-    usd_per_month : float or ndarray
-        Machines for 730 hours, :math:`M`. [USD]
-    usd_per_request : float or ndarray
-        Price of a request, :math:`u`. [USD]
+    usd_per_month : Machines for 730 hours, :math:`M`. [USD]
+    usd_per_request : Price of a request, :math:`u`. [USD]
 
     Notes
     -----
@@ -301,10 +273,8 @@ def aged_price_factor(*, sigma_per_sqrt_year: Number, age_days: Number) -> Numbe
 
     Parameters
     ----------
-    sigma_per_sqrt_year : float or ndarray
-        Spread of the logarithm of the price after a year, :math:`\sigma`.
-    age_days : float or ndarray
-        Age of the price, :math:`a`. [days]
+    sigma_per_sqrt_year : Spread of the logarithm of the price after a year, :math:`\sigma`.
+    age_days : Age of the price, :math:`a`. [days]
 
     Notes
     -----
@@ -318,5 +288,4 @@ def aged_price_factor(*, sigma_per_sqrt_year: Number, age_days: Number) -> Numbe
     >>> round(float(aged_price_factor(sigma_per_sqrt_year=0.8, age_days=30)), 2)
     1.34
     """
-    factor: Number = np.exp(UPPER_TENTH * sigma_per_sqrt_year * np.sqrt(age_days / DAYS_PER_YEAR))
-    return factor
+    return np.exp(UPPER_TENTH * sigma_per_sqrt_year * np.sqrt(age_days / DAYS_PER_YEAR))

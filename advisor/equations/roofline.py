@@ -31,24 +31,17 @@ def matmul_time_s(
 
     Parameters
     ----------
-    flops : float or ndarray
-        Operations; a multiply-add counts 2. [FLOPs]
-    moved_bytes : float or ndarray
-        Operands and result, each once. [bytes]
-    peak_flops_per_s : float or ndarray
-        Dense peak of the format. [FLOPs/s]
-    bandwidth_bytes_per_s : float or ndarray
-        Memory bandwidth. [bytes/s]
-    compute, bandwidth : float or ndarray
-        Reachable shares of the two peaks. [fraction]
-    output_elements : float or ndarray, optional
-        Rows times columns of the result (of one expert, for grouped products). [elements]
-    depth : float or ndarray, optional
-        Inner dimension k. [elements]
-    overhead_s : float or ndarray, optional
-        Fixed cost of the kernel. [s]
-    half_tiles, half_depth : float or ndarray, optional
-        Output tiles, and inner dimension, at which the rate is half of its limit.
+    flops : Operations; a multiply-add counts 2. [FLOPs]
+    moved_bytes : Operands and result, each once. [bytes]
+    peak_flops_per_s : Dense peak of the format. [FLOPs/s]
+    bandwidth_bytes_per_s : Memory bandwidth. [bytes/s]
+    compute, bandwidth : Reachable shares of the two peaks. [fraction]
+    output_elements : Rows times columns of the result (of one expert, for grouped products).
+        [elements]
+    depth : Inner dimension k. [elements]
+    overhead_s : Fixed cost of the kernel. [s]
+    half_tiles, half_depth : Output tiles, and inner dimension, at which the rate is half of its
+        limit.
 
     Notes
     -----
@@ -83,8 +76,7 @@ def matmul_time_s(
         flops / (peak_flops_per_s * compute) * (1 + half_tiles / tiles) * (1 + half_depth / depth)
     )
     memory_s = moved_bytes / (bandwidth_bytes_per_s * bandwidth)
-    joined: Number = overhead_s + (compute_s * compute_s + memory_s * memory_s) ** 0.5
-    return joined
+    return overhead_s + (compute_s * compute_s + memory_s * memory_s) ** 0.5
 
 
 def attention_time_s(
@@ -100,19 +92,13 @@ def attention_time_s(
 
     Parameters
     ----------
-    flops : float or ndarray
-        Operations that the kernel executes: half of the square if causal. [FLOPs]
-    keys : float or ndarray
-        Average number of keys that a query attends to. Infinite for a rate that does not depend
+    flops : Operations that the kernel executes: half of the square if causal. [FLOPs]
+    keys : Average number of keys that a query attends to. Infinite for a rate that does not depend
         on it. [tokens]
-    peak_flops_per_s : float or ndarray
-        Dense 16-bit peak. [FLOPs/s]
-    efficiency : float or ndarray
-        Reachable share of the peak on long sequences. [fraction]
-    half_keys : float or ndarray
-        Keys at which the rate is half of its limit. [tokens]
-    overhead_s : float or ndarray
-        Fixed cost of the kernel. [s]
+    peak_flops_per_s : Dense 16-bit peak. [FLOPs/s]
+    efficiency : Reachable share of the peak on long sequences. [fraction]
+    half_keys : Keys at which the rate is half of its limit. [tokens]
+    overhead_s : Fixed cost of the kernel. [s]
 
     Notes
     -----
@@ -146,14 +132,10 @@ def bandwidth_time_s(
 
     Parameters
     ----------
-    moved_bytes : float or ndarray
-        Bytes read plus bytes written. [bytes]
-    bandwidth_bytes_per_s : float or ndarray
-        Memory bandwidth. [bytes/s]
-    efficiency : float or ndarray
-        Reachable share of the bandwidth. [fraction]
-    overhead_s : float or ndarray
-        Fixed cost of the kernel. [s]
+    moved_bytes : Bytes read plus bytes written. [bytes]
+    bandwidth_bytes_per_s : Memory bandwidth. [bytes/s]
+    efficiency : Reachable share of the bandwidth. [fraction]
+    overhead_s : Fixed cost of the kernel. [s]
 
     Notes
     -----
@@ -173,53 +155,6 @@ def bandwidth_time_s(
     return overhead_s + moved_bytes / (bandwidth_bytes_per_s * efficiency)
 
 
-def product_bytes(
-    *,
-    rows: Number,
-    depth: Number,
-    width: Number,
-    matrices: Number,
-    bytes_per_parameter: Number,
-    bytes_per_activation: Number,
-) -> Number:
-    r"""Bytes that a product with stored weights moves: each matrix once, plus inputs and outputs.
-
-    Parameters
-    ----------
-    rows : float or ndarray
-        Tokens, each counted once for every matrix that it visits, :math:`m`.
-    depth, width : float or ndarray
-        Inner and outer dimension of one matrix on this rank, :math:`k` and :math:`n`.
-    matrices : float or ndarray
-        Matrices that are read, :math:`E`: 1, or the experts that the tokens visit.
-    bytes_per_parameter, bytes_per_activation : float or ndarray
-        Formats, :math:`b_w` and :math:`b_a`. [bytes]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
-
-    Notes
-    -----
-    .. math:: B = b_w E k n + b_a m (k + n)
-
-    Examples
-    --------
-    >>> product_bytes(
-    ...     rows=1,
-    ...     depth=4096,
-    ...     width=4096,
-    ...     matrices=1,
-    ...     bytes_per_parameter=2,
-    ...     bytes_per_activation=2,
-    ... )
-    33570816
-    """
-    weights = matrices * depth * width * bytes_per_parameter
-    return weights + rows * (depth + width) * bytes_per_activation
-
-
 def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
     r"""Part of a product's time due to memory traffic, if the roofs join by squares. [s]
 
@@ -227,10 +162,8 @@ def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
 
     Parameters
     ----------
-    total_s : float or ndarray
-        Time of the product, :math:`t`. [s]
-    memory_s : float or ndarray
-        Time of its reading and writing alone, :math:`t_m`. [s]
+    total_s : Time of the product, :math:`t`. [s]
+    memory_s : Time of its reading and writing alone, :math:`t_m`. [s]
 
     Notes
     -----
@@ -245,83 +178,4 @@ def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
     """
     total = np.asarray(total_s)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share: Number = np.where(total > 0, memory_s * memory_s / total, 0.0)
-    return share
-
-
-def launch_wait_s(*, queue_s: Number, kernels_s: Number) -> Number:
-    r"""Time that an accelerator waits for the host to launch its kernels. [s]
-
-    Parameters
-    ----------
-    queue_s : float or ndarray
-        Time of the host to launch the kernels, :math:`t_q`. [s]
-    kernels_s : float or ndarray
-        Time of the kernels, :math:`t_k`. [s]
-
-    Notes
-    -----
-    .. math:: t = \max(0, t_q - t_k)
-
-    Launches run ahead of the kernels. Leaves out the first launch, and points where the host waits
-    for the accelerator.
-
-    Examples
-    --------
-    >>> float(launch_wait_s(queue_s=0.5, kernels_s=0.375))
-    0.125
-    """
-    wait: Number = np.maximum(0.0, queue_s - kernels_s)
-    return wait
-
-
-def cached_share(*, held_bytes: Number, cache_bytes: Number) -> Number:
-    r"""Share of the data of a step that stays in a processor's cache until the next step.
-
-    Parameters
-    ----------
-    held_bytes : float or ndarray
-        Data of a step, :math:`M`. [bytes]
-    cache_bytes : float or ndarray
-        Last-level cache, :math:`C`. [bytes]
-
-    Returns
-    -------
-    float or ndarray
-        1 if the data fit, 0 from twice the cache on. [fraction]
-
-    Notes
-    -----
-    .. math:: s = \min(\max(2 - M / C,\; 0),\; 1)
-
-    The linear fall between is assumed: data that are used in turn replace each other.
-
-    Examples
-    --------
-    >>> float(cached_share(held_bytes=12e6, cache_bytes=8e6))
-    0.5
-    """
-    share: Number = np.clip(2.0 - held_bytes / cache_bytes, 0.0, 1.0)
-    return share
-
-
-def cached_time_share(*, cached: Number, cache_speed: Number) -> Number:
-    """Time to move data of which a part is in the cache, over the time without a cache. [fraction]
-
-    Parameters
-    ----------
-    cached : float or ndarray
-        Share in the cache, :math:`s`. [fraction]
-    cache_speed : float or ndarray
-        Bandwidth of the cache over that of the memory, :math:`v`.
-
-    Notes
-    -----
-    .. math:: r = 1 - s + s / v
-
-    Examples
-    --------
-    >>> cached_time_share(cached=0.5, cache_speed=4.0)
-    0.625
-    """
-    return 1.0 - cached + cached / cache_speed
+        return np.where(total > 0, memory_s * memory_s / total, 0.0)

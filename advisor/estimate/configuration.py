@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.estimate.batch.forward import inputs_per_answer, passes_per_answer
@@ -38,7 +37,7 @@ from advisor.foundation.formatting import amount, duration, memory
 from advisor.foundation.quantities import Range
 from advisor.foundation.record import record
 from advisor.foundation.units import DAY_S, HOUR_S, trimmed
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, recipe_named
+from advisor.nouns.precision import WEIGHT_FORMATS, recipe_named
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.stacks import beyond_stack
 from advisor.nouns.software.tools import Tool, tool_choice
@@ -99,8 +98,7 @@ def _served(asked: ResolvedCase, workload: Serving, placement: Placement) -> _Wo
         ):
             found = calibration.served_interval(name, weight_format, measured=measured)
             cautions |= dict.fromkeys(found.caution)
-        cache_bytes = KV_CACHE_FORMATS[cache_format(workload, accelerator)]
-        describe = partial(describe_serving, cache_bytes=cache_bytes)
+        describe = describe_serving
     report = describe(
         architecture=architecture,
         workload=workload,

@@ -82,12 +82,12 @@ def cost_breakdown(
     price = _price(usd_per_hour, offer.price_factor)
     rent = _rent(duration, price, period=period, terms=terms, offer=offer, instances=whole)
     per_million = tokens_per_hour.reciprocal(MILLION).times(price)
-    text = f"{usd_per_hour:,.2f} / {tokens_per_hour.expected:,.0f} x 10^6"
-    tokens = duration.expected * tokens_per_hour.expected
+    facts = {"usd": usd_per_hour, "tokens": tokens_per_hour.expected}
     if duration.expected * HOUR_S < offer.billing.minimum_s:  # as a commitment's whole term
+        tokens = duration.expected * tokens_per_hour.expected
         per_million = rent.scaled(MILLION / tokens)
-        text = f"{rent.expected:,.2f} / {tokens:,.0f} x 10^6"
-    terms.append(term("money", "usd_per_million_tokens", per_million.expected, "USD", text))
+        facts = {"usd": rent.expected, "tokens": tokens}
+    terms.append(term("money", "usd_per_million_tokens", per_million.expected, "USD", **facts))
     apart = prompts.apart(per_million) if prompts else (None, None)
     return CostBreakdown(
         usd_per_hour=price,
@@ -152,21 +152,18 @@ def _rent(
     duration: Range, price: Range, *, instances: int, offer: Offer, period: str, terms: list[Term]
 ) -> Range:
     usd_per_hour = price.expected
-    step = format_duration(offer.billing.step_s)
     rent = billed(offer.billing, hours=duration, usd_per_hour=usd_per_hour)
     rent = rent.times(_price(1.0, price.high / usd_per_hour))
     terms.append(
-        Term(
-            name="rent",
-            title=f"Rent for the {period}",
-            value=rent.expected,
-            unit="USD",
-            formula=f"hours in steps of {step} x instances x USD per instance and hour",
-            substituted=(
-                f"{trimmed(duration.expected, 4)} h x {instances} x "
-                f"{usd_per_hour / instances:,.2f} "
-                f"({offer.provider} {offer.instance_type}, {offer.price_date})"
-            ),
+        term(
+            *("money", "rent", rent.expected, "USD"),
+            period=period,
+            step=format_duration(offer.billing.step_s),
+            hours=trimmed(duration.expected, 4),
+            instances=instances,
+            usd=usd_per_hour / instances,
+            what=f"{offer.provider} {offer.instance_type}",
+            date=offer.price_date,
         )
     )
     return rent
@@ -178,11 +175,10 @@ def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range 
     total = cents.times(accelerator.purchase_usd, count)
     terms.append(
         term(
-            "money",
-            "purchase",
-            total,
-            "USD",
-            f"{count} x {accelerator.purchase_usd:,.0f} ({accelerator.price_words()})",
+            *("money", "purchase", total, "USD"),
+            count=count,
+            price=accelerator.purchase_usd,
+            told=accelerator.price_words(),
         )
     )
     # A street price or an estimate is not a list price, and a launch price is old.

@@ -282,12 +282,11 @@ def report(
 ) -> ServingReport:
     return describe_serving(
         architecture=LLAMA_70B,
-        workload=workload,
+        workload=workload.changed(kv_cache_format="fp8"),
         layout=layout,
         accelerator=card(),
         node=node(network=network),
         weight_format=WEIGHT_FORMATS["fp8"],
-        cache_bytes=1.0,
         calibration=calibration(layer_s=1e-5),
     )
 

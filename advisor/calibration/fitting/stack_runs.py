@@ -5,7 +5,7 @@ slowdown that meets the measurement.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
@@ -239,12 +239,6 @@ def slowdowns_at(runs: Sequence[TimedRun], ratios: Floats) -> list[dict[str, flo
         {name: rounded(float(column[row]), 4) for name, column in found.items()}
         for row in range(len(ratios))
     ]
-
-
-def own_groups(runs: Iterable[TimedRun], stack: str) -> int:
-    """Return how many groups determine a stack's slowdown."""
-    kind = pace(stack, samples=False)
-    return len({run.group for run in runs if run.kind == kind})
 
 
 def pace(stack: str, *, samples: bool, adapters: bool = False) -> str:

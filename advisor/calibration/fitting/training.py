@@ -1,6 +1,6 @@
 """Sections of ``calibration.yaml`` that published training runs determine: whole runs, scaling."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import sqrt
 from statistics import fmean, median, stdev
@@ -21,7 +21,6 @@ from advisor.calibration.fitting.stack_runs import (
     Work,
     blank_training,
     fit_slowdowns,
-    own_groups,
     pace,
     tails,
     timed_runs,
@@ -293,6 +292,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     held_out = hold_out_sources(times)
     intervals = fit_intervals(held_out)
     slowdowns = fit_slowdowns(runs)
+    groups = Counter(kind for kind, _ in {(run.kind, run.group) for run in runs})
 
     def spread(kind: str) -> float:
         return rounded(fit_spread(held_out, intervals, kind), 3)
@@ -307,7 +307,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
                 "adapter_slowdown": slowdowns[pace(stack, samples=False, adapters=True)],
                 "spread": spread(pace(stack, samples=False)),
                 "adapter_spread": spread(pace(stack, samples=False, adapters=True)),
-                "slowdown_groups": own_groups(runs, stack),
+                "slowdown_groups": groups[pace(stack, samples=False)],
                 **(overheads if stack_named(stack).overlaps_traffic else {}),
             }
             for stack in fitted_stacks()

@@ -19,14 +19,10 @@ def billed_replicas(
 
     Parameters
     ----------
-    needed : ndarray
-        Replicas that meet the targets at each moment, :math:`r(t)`.
-    step_s : float
-        [s]
-    hold_s : float
-        Time for which a lower need has to last before replicas go, :math:`h`. [s]
-    least, most : float
-        Bounds.
+    needed : Replicas that meet the targets at each moment, :math:`r(t)`.
+    step_s : [s]
+    hold_s : Time for which a lower need has to last before replicas go, :math:`h`. [s]
+    least, most : Bounds.
 
     Notes
     -----
@@ -56,10 +52,9 @@ def running_replicas(*, billed: Floats, step_s: float, start_s: float) -> Floats
 
     Parameters
     ----------
-    billed : ndarray
-        Of :func:`billed_replicas`, :math:`b(t)`.
-    step_s, start_s : float
-        Step, and time from the request for a replica to its first answer, :math:`s`. [s]
+    billed : Of :func:`billed_replicas`, :math:`b(t)`.
+    step_s, start_s : Step, and time from the request for a replica to its first answer, :math:`s`.
+        [s]
 
     Notes
     -----
@@ -82,10 +77,8 @@ def awake_share(*, rate_per_s: Floats, hold_s: float) -> Floats:
 
     Parameters
     ----------
-    rate_per_s : ndarray
-        Poisson arrivals, :math:`\lambda`. [requests/s]
-    hold_s : float
-        Time without a request after which it stops, :math:`h`. [s]
+    rate_per_s : Poisson arrivals, :math:`\lambda`. [requests/s]
+    hold_s : Time without a request after which it stops, :math:`h`. [s]
 
     Notes
     -----
@@ -107,10 +100,8 @@ def late_share(*, rate_per_s: Floats, needed: Floats, running: Floats) -> float:
 
     Parameters
     ----------
-    rate_per_s : ndarray
-        Arrivals, :math:`\lambda(t)`. [requests/s]
-    needed, running : ndarray
-        Replicas that meet the targets, :math:`r`, and those that answer, :math:`a`.
+    rate_per_s : Arrivals, :math:`\lambda(t)`. [requests/s]
+    needed, running : Replicas that meet the targets, :math:`r`, and those that answer, :math:`a`.
 
     Notes
     -----
@@ -132,10 +123,8 @@ def reserved_base(*, billed: Floats, price_ratio: float) -> float:
 
     Parameters
     ----------
-    billed : ndarray
-        Units billed at each moment.
-    price_ratio : float
-        Reserved over on-demand price, :math:`\pi`.
+    billed : Units billed at each moment.
+    price_ratio : Reserved over on-demand price, :math:`\pi`.
 
     Notes
     -----
@@ -158,14 +147,10 @@ def load_balancer_usd_per_hour(
 
     Parameters
     ----------
-    usd_per_hour : float or ndarray
-        Standing price, :math:`u`. [USD/h]
-    usd_per_gb : float or ndarray
-        Price of a processed gigabyte, :math:`g`. [USD/GB]
-    requests_per_s : float or ndarray
-        :math:`\lambda`. [requests/s]
-    request_bytes : float or ndarray
-        Of a request and its answer, :math:`b`. [bytes]
+    usd_per_hour : Standing price, :math:`u`. [USD/h]
+    usd_per_gb : Price of a processed gigabyte, :math:`g`. [USD/GB]
+    requests_per_s : :math:`\lambda`. [requests/s]
+    request_bytes : Of a request and its answer, :math:`b`. [bytes]
 
     Notes
     -----

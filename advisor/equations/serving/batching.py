@@ -30,14 +30,11 @@ def batched_answers_s(
 
     Parameters
     ----------
-    rate_per_s : ndarray
-        Poisson arrivals, :math:`\lambda`. [requests/s]
-    one_s, full_s : ndarray
-        Time of a batch of one request and of ``most``; between them it is linear, :math:`T(b)`. [s]
-    most : int
-        Requests of a batch at most, :math:`B`.
-    shares : sequence of float
-        Between 0 and 1.
+    rate_per_s : Poisson arrivals, :math:`\lambda`. [requests/s]
+    one_s, full_s : Time of a batch of one request and of ``most``; between them it is linear,
+        :math:`T(b)`. [s]
+    most : Requests of a batch at most, :math:`B`.
+    shares : Between 0 and 1.
 
     Notes
     -----

@@ -25,19 +25,14 @@ def burst_s(
 
     Parameters
     ----------
-    requests : float or ndarray
-        Requests, :math:`N`.
-    running : float or ndarray
-        Requests that run at the same time at most, :math:`R`.
-    rate_per_s : float or ndarray
-        Rate with :math:`R` requests running, :math:`X`: :func:`backlog_rate_per_s`. [requests/s]
-    prompt_s : float or ndarray
-        Time for which one prompt occupies the engine, :math:`s`. [s]
-    output_tokens : float or ndarray
-        Mean generated tokens per request, :math:`O`. [tokens]
-    draining_s : float or ndarray
-        Sum of the step times over the batches from :math:`R` to 1, each divided by the batch,
-        :math:`\sum_b d(b)/b`. [s]
+    requests : Requests, :math:`N`.
+    running : Requests that run at the same time at most, :math:`R`.
+    rate_per_s : Rate with :math:`R` requests running, :math:`X`: :func:`backlog_rate_per_s`.
+        [requests/s]
+    prompt_s : Time for which one prompt occupies the engine, :math:`s`. [s]
+    output_tokens : Mean generated tokens per request, :math:`O`. [tokens]
+    draining_s : Sum of the step times over the batches from :math:`R` to 1, each divided by the
+        batch, :math:`\sum_b d(b)/b`. [s]
 
     Notes
     -----
@@ -73,13 +68,10 @@ def equal_wave_s(*, share: Number, step_s: Number, ridden_s: Number) -> Number:
 
     Parameters
     ----------
-    share : float or ndarray
-        Steps in which the prompts of a full engine are read, over those of an answer,
+    share : Steps in which the prompts of a full engine are read, over those of an answer,
         :math:`\kappa`; 1 if the first answers end before the last starts.
-    step_s : float or ndarray
-        Step of a full engine without prompts, :math:`d(R)`. [s]
-    ridden_s : float or ndarray
-        What its sequences add to a step of prompts, :math:`R m`. [s]
+    step_s : Step of a full engine without prompts, :math:`d(R)`. [s]
+    ridden_s : What its sequences add to a step of prompts, :math:`R m`. [s]
 
     Notes
     -----
@@ -93,8 +85,7 @@ def equal_wave_s(*, share: Number, step_s: Number, ridden_s: Number) -> Number:
     >>> equal_wave_s(share=0.5, step_s=0.02, ridden_s=0.008)
     0.014
     """
-    wave: Number = (1 - share) * step_s + share * ridden_s
-    return wave
+    return (1 - share) * step_s + share * ridden_s
 
 
 def backlog_rate_per_s(*, running: Number, answer_s: Number, service_s: Number) -> Number:
@@ -102,12 +93,9 @@ def backlog_rate_per_s(*, running: Number, answer_s: Number, service_s: Number) 
 
     Parameters
     ----------
-    running : float or ndarray
-        Requests that hold a place, :math:`R`.
-    answer_s : float or ndarray
-        From the start of a request's prompt to its last token, :math:`L`. [s]
-    service_s : float or ndarray
-        Time for which one prompt occupies the engine, :math:`s`. [s]
+    running : Requests that hold a place, :math:`R`.
+    answer_s : From the start of a request's prompt to its last token, :math:`L`. [s]
+    service_s : Time for which one prompt occupies the engine, :math:`s`. [s]
 
     Notes
     -----
@@ -121,8 +109,7 @@ def backlog_rate_per_s(*, running: Number, answer_s: Number, service_s: Number) 
     >>> backlog_rate_per_s(running=8.0, answer_s=2.0, service_s=0.125).item()
     4.0
     """
-    rate: Number = np.minimum(running / answer_s, 1 / service_s)
-    return rate
+    return np.minimum(running / answer_s, 1 / service_s)
 
 
 def burst_first_token_s(
@@ -175,23 +162,16 @@ def start_burst_s(
 
     Parameters
     ----------
-    concurrency : float or ndarray
-        Requests in flight in the replica, :math:`N`.
-    service_s : float or ndarray
-        Time for which one prompt occupies the engine, :math:`s`. [s]
-    rounds : float or ndarray
-        Requests of the benchmark divided by its concurrency, :math:`r`.
-    together : float or ndarray, optional
-        Prompts that one step reads, :math:`m`, from 1 to :math:`N`: all of them wait for its end.
-    further_s : float or ndarray, optional
-        Time that each prompt but the first adds to such a step, :math:`g`. [s]
-    admission_s : float or ndarray, optional
-        Time of the host to take in one of many requests, :math:`a`. [s]
-    later_s : float or ndarray, optional
-        The same wait in later rounds, :math:`L`: 0 if they are out of phase, otherwise
+    concurrency : Requests in flight in the replica, :math:`N`.
+    service_s : Time for which one prompt occupies the engine, :math:`s`. [s]
+    rounds : Requests of the benchmark divided by its concurrency, :math:`r`.
+    together : Prompts that one step reads, :math:`m`, from 1 to :math:`N`: all of them wait for its
+        end.
+    further_s : Time that each prompt but the first adds to such a step, :math:`g`. [s]
+    admission_s : Time of the host to take in one of many requests, :math:`a`. [s]
+    later_s : The same wait in later rounds, :math:`L`: 0 if they are out of phase, otherwise
         :func:`in_step_wait_s`. [s]
-    share : float, optional
-        Share of the requests that wait less, :math:`q`; None for the mean.
+    share : Share of the requests that wait less, :math:`q`; None for the mean.
 
     Notes
     -----
@@ -253,12 +233,9 @@ def periodic_wait_share(*, streams: int, period: float, wait: float) -> float:
 
     Parameters
     ----------
-    streams : int
-        Streams with equal periods and random phases, e.g. cameras.
-    period : float
-        Period over the time of one service; at least ``streams``. [services]
-    wait : float
-        Work ahead. [services]
+    streams : Streams with equal periods and random phases, e.g. cameras.
+    period : Period over the time of one service; at least ``streams``. [services]
+    wait : Work ahead. [services]
 
     Notes
     -----
@@ -299,12 +276,9 @@ def overload_wait_s(
 
     Parameters
     ----------
-    requests : float or ndarray
-        Requests of the run, :math:`N`.
-    rate_per_s, served_per_s : float or ndarray
-        Arrivals :math:`\lambda` and completions :math:`\mu`. [requests/s]
-    share : float
-        Share of the requests that arrive before, :math:`q`.
+    requests : Requests of the run, :math:`N`.
+    rate_per_s, served_per_s : Arrivals :math:`\lambda` and completions :math:`\mu`. [requests/s]
+    share : Share of the requests that arrive before, :math:`q`.
 
     Notes
     -----

@@ -21,11 +21,9 @@ def pipeline_batches(*, stages: Number, share: Number) -> Number:
 
     Parameters
     ----------
-    stages : float or ndarray
-        Pipeline stages, :math:`p`.
-    share : float or ndarray
-        Share of the further stages that work at the same time, :math:`\varphi`: 1 if the scheduler
-        divides its sequences evenly, 0 if they travel together.
+    stages : Pipeline stages, :math:`p`.
+    share : Share of the further stages that work at the same time, :math:`\varphi`: 1 if the
+        scheduler divides its sequences evenly, 0 if they travel together.
 
     Notes
     -----
@@ -43,8 +41,7 @@ def pipeline_batches(*, stages: Number, share: Number) -> Number:
     >>> float(pipeline_batches(stages=4, share=0.5))
     2.5
     """
-    batches: Number = 1.0 + share * (stages - 1.0)
-    return batches
+    return 1.0 + share * (stages - 1.0)
 
 
 def prompts_sharing_step(
@@ -56,12 +53,9 @@ def prompts_sharing_step(
 
     Parameters
     ----------
-    concurrency : float or ndarray
-        Requests in flight on the engine, :math:`N`.
-    output_tokens : float or ndarray
-        Generated tokens per request, :math:`O`. [tokens]
-    steps_per_prompt : float or ndarray
-        Prompt over the engine's token limit, :math:`n = P / B`.
+    concurrency : Requests in flight on the engine, :math:`N`.
+    output_tokens : Generated tokens per request, :math:`O`. [tokens]
+    steps_per_prompt : Prompt over the engine's token limit, :math:`n = P / B`.
 
     Notes
     -----
@@ -75,10 +69,7 @@ def prompts_sharing_step(
     >>> float(prompts_sharing_step(concurrency=512, output_tokens=128, steps_per_prompt=0.5))
     2.0
     """
-    together: Number = np.clip(
-        concurrency / output_tokens, 1.0, np.maximum(1 / steps_per_prompt, 1.0)
-    )
-    return together
+    return np.clip(concurrency / output_tokens, 1.0, np.maximum(1 / steps_per_prompt, 1.0))
 
 
 def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number) -> Number:
@@ -88,12 +79,9 @@ def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number
 
     Parameters
     ----------
-    prompt_tokens : float or ndarray
-        Of one request, :math:`P`. [tokens]
-    steps : float or ndarray
-        In which a request generates, :math:`O`.
-    step_tokens : float or ndarray
-        Most tokens of a step, :math:`B`. [tokens]
+    prompt_tokens : Of one request, :math:`P`. [tokens]
+    steps : In which a request generates, :math:`O`.
+    step_tokens : Most tokens of a step, :math:`B`. [tokens]
 
     Notes
     -----
@@ -107,8 +95,7 @@ def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number
     >>> most_generating(prompt_tokens=1020.0, steps=4.0, step_tokens=8192.0).item()
     32.0
     """
-    most: Number = np.maximum(step_tokens * steps / (prompt_tokens + steps), 1.0)
-    return most
+    return np.maximum(step_tokens * steps / (prompt_tokens + steps), 1.0)
 
 
 def prefill_extra_s(
@@ -123,16 +110,11 @@ def prefill_extra_s(
 
     Parameters
     ----------
-    prompt_overhead_s : float or ndarray
-        Host time to set up a prompt, :math:`h`. [s]
-    prompts_sharing : float or ndarray
-        Prompts that set up together, :math:`m`.
-    chunks : float or ndarray
-        Steps that carry the prompt, :math:`c`.
-    mixed_step_s : float or ndarray
-        Step that carries a chunk of prompt beside the running sequences, :math:`M`. [s]
-    running_step_s : float or ndarray
-        Step that runs anyway, :math:`d`; 0 if a single request starts it. [s]
+    prompt_overhead_s : Host time to set up a prompt, :math:`h`. [s]
+    prompts_sharing : Prompts that set up together, :math:`m`.
+    chunks : Steps that carry the prompt, :math:`c`.
+    mixed_step_s : Step that carries a chunk of prompt beside the running sequences, :math:`M`. [s]
+    running_step_s : Step that runs anyway, :math:`d`; 0 if a single request starts it. [s]
 
     Notes
     -----
@@ -151,34 +133,7 @@ def prefill_extra_s(
     0.5
     """
     added = np.maximum(mixed_step_s - running_step_s, 0.0)
-    extra: Number = prompt_overhead_s / prompts_sharing + chunks * added
-    return extra
-
-
-def others_extra_s(*, prefill_extra_s: Number, batches: Number, concurrency: Number) -> Number:
-    r"""Time that a prompt adds to the steps of one of the other requests. [s]
-
-    Mean over all requests; 0 for a single one.
-
-    Parameters
-    ----------
-    prefill_extra_s : float or ndarray
-        Time that it adds to the steps that carry it, :math:`E`. [s]
-    batches : float or ndarray
-        Micro-batches of a pipeline, :math:`m`: the prompt delays each by its share.
-    concurrency : float or ndarray
-        Requests that run, :math:`N`.
-
-    Notes
-    -----
-    .. math:: E_o = \frac{E}{m}\,\frac{N - 1}{N}
-
-    Examples
-    --------
-    >>> others_extra_s(prefill_extra_s=0.5, batches=1.0, concurrency=2.0)
-    0.25
-    """
-    return prefill_extra_s / batches * (concurrency - 1) / concurrency
+    return prompt_overhead_s / prompts_sharing + chunks * added
 
 
 def first_token_s(
@@ -188,15 +143,11 @@ def first_token_s(
 
     Parameters
     ----------
-    prompt_overhead_s : float or ndarray
-        Host time to set up a prompt, :math:`h`. [s]
-    chunks : float or ndarray
-        Steps that carry the prompt, :math:`c`.
-    mixed_step_s : float or ndarray
-        Step through all pipeline stages, :math:`M`. [s]
-    chunks_at_once : float or ndarray
-        Chunks of one prompt in flight, :math:`p`: the number of pipeline stages if the engine lets
-        chunks follow each other, otherwise 1.
+    prompt_overhead_s : Host time to set up a prompt, :math:`h`. [s]
+    chunks : Steps that carry the prompt, :math:`c`.
+    mixed_step_s : Step through all pipeline stages, :math:`M`. [s]
+    chunks_at_once : Chunks of one prompt in flight, :math:`p`: the number of pipeline stages if the
+        engine lets chunks follow each other, otherwise 1.
 
     Notes
     -----
@@ -222,16 +173,11 @@ def prompt_service_s(
 
     Parameters
     ----------
-    steps_per_prompt : float or ndarray
-        Prompt over the engine's token limit, :math:`n`.
-    running_step_s : float or ndarray
-        Step that runs anyway, :math:`d`. [s]
-    extra_s : float or ndarray
-        Time that the prompt adds to the steps that carry it, :math:`E`. [s]
-    full_step_s : float or ndarray
-        Step full of prompt tokens, :math:`f`. [s]
-    pipeline : float or ndarray
-        Stages that work on different prompts, :math:`p`.
+    steps_per_prompt : Prompt over the engine's token limit, :math:`n`.
+    running_step_s : Step that runs anyway, :math:`d`. [s]
+    extra_s : Time that the prompt adds to the steps that carry it, :math:`E`. [s]
+    full_step_s : Step full of prompt tokens, :math:`f`. [s]
+    pipeline : Stages that work on different prompts, :math:`p`.
 
     Notes
     -----
@@ -248,5 +194,4 @@ def prompt_service_s(
     0.5
     """
     alone = steps_per_prompt * running_step_s + extra_s
-    service: Number = np.maximum(alone, steps_per_prompt * full_step_s) / pipeline
-    return service
+    return np.maximum(alone, steps_per_prompt * full_step_s) / pipeline

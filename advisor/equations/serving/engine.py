@@ -19,10 +19,8 @@ def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
 
     Parameters
     ----------
-    heads : float or ndarray
-        Heads of the cache. A latent cache has 1, because every rank holds all of it.
-    tensor_parallel : float or ndarray
-        Tensor-parallel degree.
+    heads : Heads of the cache. A latent cache has 1, because every rank holds all of it.
+    tensor_parallel : Tensor-parallel degree.
 
     Notes
     -----
@@ -40,8 +38,7 @@ def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
     >>> float(cache_share(heads=8, tensor_parallel=16))
     0.125
     """
-    share: Number = np.ceil(heads / tensor_parallel) / heads
-    return share
+    return np.ceil(heads / tensor_parallel) / heads
 
 
 def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Number:
@@ -49,10 +46,8 @@ def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Numb
 
     Parameters
     ----------
-    first, last : float or ndarray
-        Context at the start and at the end, ``first < last``. [tokens]
-    window : float or ndarray
-        Largest number of keys attended to; ``inf`` for full attention. [tokens]
+    first, last : Context at the start and at the end, ``first < last``. [tokens]
+    window : Largest number of keys attended to; ``inf`` for full attention. [tokens]
 
     Notes
     -----
@@ -72,8 +67,7 @@ def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Numb
 
     def area(x: Number) -> Number:
         m = np.minimum(x, window)
-        covered: Number = m * x - m * m / 2
-        return covered
+        return m * x - m * m / 2
 
     return (area(last) - area(first)) / (last - first)
 
@@ -85,12 +79,9 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
 
     Parameters
     ----------
-    experts : float or ndarray
-        Routed experts in the layer.
-    active_experts : float or ndarray
-        Experts that one token visits.
-    tokens : float or ndarray
-        Tokens in the step.
+    experts : Routed experts in the layer.
+    active_experts : Experts that one token visits.
+    tokens : Tokens in the step.
 
     Notes
     -----
@@ -116,10 +107,8 @@ def rate_in_turn(amounts: Sequence[float], rates: Sequence[float]) -> float:
 
     Parameters
     ----------
-    amounts : sequence of float
-        Part of the work at each place. [bytes]
-    rates : sequence of float
-        Rate of each place, e.g. in bytes per second. [units/s]
+    amounts : Part of the work at each place. [bytes]
+    rates : Rate of each place, e.g. in bytes per second. [units/s]
 
     Notes
     -----
@@ -146,25 +135,15 @@ def request_rate_per_s(
     first_token_s: Number,
     output_tokens: Number,
 ) -> Number:
-    r"""Requests per second that one replica would complete if no request waited for another.
+    r"""Rate that one replica would complete if no request waited for another. [requests/s]
 
     Parameters
     ----------
-    concurrency : float or ndarray
-        Requests in flight in the replica, :math:`N`.
-    decode_step_s : float or ndarray
-        Step that carries only the running sequences, :math:`d`. [s]
-    prefill_extra_s : float or ndarray
-        Time that one prompt adds to the steps that carry it, :math:`E`. [s]
-    first_token_s : float or ndarray
-        Time of the steps that carry one prompt, :math:`F`. [s]
-    output_tokens : float or ndarray
-        Generated tokens per request, :math:`O`. [tokens]
-
-    Returns
-    -------
-    float or ndarray
-        [requests/s]
+    concurrency : Requests in flight in the replica, :math:`N`.
+    decode_step_s : Step that carries only the running sequences, :math:`d`. [s]
+    prefill_extra_s : Time that one prompt adds to the steps that carry it, :math:`E`. [s]
+    first_token_s : Time of the steps that carry one prompt, :math:`F`. [s]
+    output_tokens : Generated tokens per request, :math:`O`. [tokens]
 
     Notes
     -----
@@ -196,8 +175,7 @@ def request_rate_per_s(
     linear = first_token_s + (output_tokens - 1) * decode_step_s + offered
     root = np.sqrt(np.maximum(linear * linear - 4 * first_token_s * offered, 0.0))
     # The textbook root divided by E, so that E = 0 needs no special case.
-    rate: Number = 2 * concurrency / (linear + root)
-    return rate
+    return 2 * concurrency / (linear + root)
 
 
 def time_per_output_token_s(
@@ -207,14 +185,10 @@ def time_per_output_token_s(
 
     Parameters
     ----------
-    decode_step_s : float or ndarray
-        Step that carries only the running sequences, :math:`d`. [s]
-    prefill_extra_s : float or ndarray
-        Time that one prompt adds to the steps that carry it, :math:`E`. [s]
-    request_rate_per_s : float or ndarray
-        Rate of *other* requests, :math:`X`. [requests/s]
-    steps : float or ndarray
-        Steps that a prompt occupies at the engine's token limit, :math:`n`.
+    decode_step_s : Step that carries only the running sequences, :math:`d`. [s]
+    prefill_extra_s : Time that one prompt adds to the steps that carry it, :math:`E`. [s]
+    request_rate_per_s : Rate of *other* requests, :math:`X`. [requests/s]
+    steps : Steps that a prompt occupies at the engine's token limit, :math:`n`.
 
     Notes
     -----
@@ -236,8 +210,7 @@ def time_per_output_token_s(
     """
     # At X E = 1, prompts would take all the time. From there on, the full chunk bounds the step.
     idle = np.maximum(1 - request_rate_per_s * prefill_extra_s, 1e-9)
-    time: Number = np.minimum(decode_step_s / idle, decode_step_s + prefill_extra_s / steps)
-    return time
+    return np.minimum(decode_step_s / idle, decode_step_s + prefill_extra_s / steps)
 
 
 def prefill_wait_s(
@@ -249,15 +222,11 @@ def prefill_wait_s(
 
     Parameters
     ----------
-    concurrency : float or ndarray
-        Requests in flight in the replica, :math:`N`.
-    service_s : float or ndarray
-        Time for which one prompt occupies the engine's prompt slot, :math:`s`. [s]
-    generation_s : float or ndarray
-        Time that a request spends generating, :math:`Z`. [s]
-    variation : float or ndarray
-        Mean of the squared coefficients of variation of arrivals and prompts, :math:`\kappa`: 1 if
-        both vary as exponential times do, 0 if both are regular.
+    concurrency : Requests in flight in the replica, :math:`N`.
+    service_s : Time for which one prompt occupies the engine's prompt slot, :math:`s`. [s]
+    generation_s : Time that a request spends generating, :math:`Z`. [s]
+    variation : Mean of the squared coefficients of variation of arrivals and prompts,
+        :math:`\kappa`: 1 if both vary as exponential times do, 0 if both are regular.
 
     Notes
     -----
@@ -289,5 +258,4 @@ def prefill_wait_s(
     # Each form of the root is exact on one side of zero and loses digits on the other.
     light = spare > 0
     inverse = 2 * product / np.where(light, root + spare, 1.0)
-    wait: Number = np.maximum(np.where(light, inverse, (root - spare) / 2), 0.0)
-    return wait
+    return np.maximum(np.where(light, inverse, (root - spare) / 2), 0.0)

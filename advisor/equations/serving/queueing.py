@@ -55,16 +55,12 @@ def state_probabilities(
 
     Parameters
     ----------
-    states : ndarray
-        Increasing numbers of requests in flight from 1 to the engine's limit :math:`c`.
-    completions_per_s : ndarray
-        Rate of completions in each state, :math:`X(n)`. [requests/s]
-    rate_per_s : float or ndarray
-        Arrivals, :math:`\lambda`. [requests/s]
-    arrival_scv : float, optional
-        Squared coefficient of variation of the times between arrivals; 1 for Poisson, :math:`C_a`.
-    answer_scv : float, optional
-        The same of the time that a request takes, :math:`C_s`, taken as log-normal.
+    states : Increasing numbers of requests in flight from 1 to the engine's limit :math:`c`.
+    completions_per_s : Rate of completions in each state, :math:`X(n)`. [requests/s]
+    rate_per_s : Arrivals, :math:`\lambda`. [requests/s]
+    arrival_scv : Squared coefficient of variation of the times between arrivals; 1 for Poisson,
+        :math:`C_a`.
+    answer_scv : The same of the time that a request takes, :math:`C_s`, taken as log-normal.
 
     Notes
     -----
@@ -146,10 +142,8 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
 
     Parameters
     ----------
-    values, weights : ndarray
-        Of equal length along the last axis.
-    share : float
-        Between 0 and 1.
+    values, weights : Of equal length along the last axis.
+    share : Between 0 and 1.
 
     Examples
     --------
@@ -173,14 +167,10 @@ def gated_cycle_s(
 
     Parameters
     ----------
-    step_s : ndarray
-        Step without prompts, :math:`d`. [s]
-    prompt_s : ndarray
-        Mean time that a prompt adds, :math:`E`. [s]
-    rate_per_s : ndarray
-        Arrivals, :math:`\lambda`. [requests/s]
-    prompt_scv : float or ndarray
-        Squared coefficient of variation of that time, :math:`C_s`, taken as log-normal.
+    step_s : Step without prompts, :math:`d`. [s]
+    prompt_s : Mean time that a prompt adds, :math:`E`. [s]
+    rate_per_s : Arrivals, :math:`\lambda`. [requests/s]
+    prompt_scv : Squared coefficient of variation of that time, :math:`C_s`, taken as log-normal.
 
     Notes
     -----
@@ -226,14 +216,11 @@ def many_servers_wait_s(
 
     Parameters
     ----------
-    servers : float or ndarray
-        :math:`c`.
-    service_s : float or ndarray
-        Mean service of one of them, :math:`S`. [s]
-    load : float or ndarray
-        Share of time that a server is busy, :math:`\rho`; at or over 1 the wait is infinite.
-    arrival_scv, service_scv : float or ndarray
-        Squared coefficients of variation of the times between arrivals and of service.
+    servers : :math:`c`.
+    service_s : Mean service of one of them, :math:`S`. [s]
+    load : Share of time that a server is busy, :math:`\rho`; at or over 1 the wait is infinite.
+    arrival_scv, service_scv : Squared coefficients of variation of the times between arrivals and
+        of service.
 
     Notes
     -----
@@ -261,8 +248,7 @@ def many_servers_wait_s(
     busy = np.minimum(load, 1.0) ** power
     with np.errstate(divide="ignore", invalid="ignore"):
         wait = variation * busy / (servers * spare) * service_s
-    time: Number = np.where(spare > 0, wait, np.inf)
-    return time
+    return np.where(spare > 0, wait, np.inf)
 
 
 def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
@@ -270,10 +256,8 @@ def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
 
     Parameters
     ----------
-    mean, variance : float or ndarray
-        [s], [s^2]
-    z : float
-        The percentile of the normal distribution. [sigmas]
+    mean, variance : [s], [s^2]
+    z : The percentile of the normal distribution. [sigmas]
 
     Notes
     -----
@@ -290,8 +274,7 @@ def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
     """
     shape = np.maximum(np.square(mean) / np.maximum(variance, 1e-300), 0.1)
     root = np.maximum(1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape)), 0.0)
-    time: Number = mean * root**3
-    return time
+    return mean * root**3
 
 
 def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
@@ -299,12 +282,9 @@ def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
 
     Parameters
     ----------
-    waiting : float or ndarray
-        Probability of any wait, :math:`P`.
-    mean_s : float or ndarray
-        Mean of a wait that happens, :math:`w`. [s]
-    share : float
-        Share of arrivals that wait less, :math:`q`.
+    waiting : Probability of any wait, :math:`P`.
+    mean_s : Mean of a wait that happens, :math:`w`. [s]
+    share : Share of arrivals that wait less, :math:`q`.
 
     Notes
     -----
@@ -316,8 +296,7 @@ def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
     0.0
     """
     over = np.maximum(np.asarray(waiting, dtype=np.float64) / (1 - share), 1.0)
-    wait: Number = np.log(over) * mean_s
-    return wait
+    return np.log(over) * mean_s
 
 
 def log_normal_scv(*, ratio: float) -> float:

@@ -27,16 +27,11 @@ def added_time_s(
 
     Parameters
     ----------
-    step_s, prompt_s, rate_per_s : float or ndarray
-        :math:`d` [s], :math:`E` [s], :math:`\lambda` [requests/s].
-    waited_s : float or ndarray
-        Mean time to the first token, :math:`F`. [s]
-    seen_step_s : float or ndarray
-        Mean length of the step into which an arrival falls, :math:`s`. [s]
-    arrival_scv : float
-        Squared coefficient of variation of the times between arrivals, :math:`C_a`.
-    output_tokens : float
-        Tokens of the answer, :math:`O`.
+    step_s, prompt_s, rate_per_s : :math:`d` [s], :math:`E` [s], :math:`\lambda` [requests/s].
+    waited_s : Mean time to the first token, :math:`F`. [s]
+    seen_step_s : Mean length of the step into which an arrival falls, :math:`s`. [s]
+    arrival_scv : Squared coefficient of variation of the times between arrivals, :math:`C_a`.
+    output_tokens : Tokens of the answer, :math:`O`.
 
     Notes
     -----
@@ -109,10 +104,8 @@ def token_time_variance(
     ----------
     step_s, prompt_s, rate_per_s, arrival_scv, output_tokens
         As for :func:`added_time_s`.
-    waited_variance : float or ndarray
-        Of the time to the first token. [s^2]
-    prompt_scv : float or ndarray
-        Squared coefficient of variation of :math:`E`, :math:`C_s`.
+    waited_variance : Of the time to the first token. [s^2]
+    prompt_scv : Squared coefficient of variation of :math:`E`, :math:`C_s`.
 
     Notes
     -----
@@ -146,5 +139,4 @@ def token_time_variance(
     busy = rate_per_s * np.square(prompt_s) * (1 + prompt_scv) * varied * step_s
     behind = np.square(rate_per_s) * waited_variance + ((varied - 1) / 2) ** 2
     first = busy / (output_tokens * (1 - read) ** 3)
-    variance: Number = first + np.square(prompt_s / (output_tokens * (1 - read))) * behind
-    return variance
+    return first + np.square(prompt_s / (output_tokens * (1 - read))) * behind

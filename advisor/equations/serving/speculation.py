@@ -17,10 +17,8 @@ def step_tokens(*, chance: float, drafts: int) -> float:
 
     Parameters
     ----------
-    chance : float
-        Chance :math:`p` that a draft is accepted if those before it are.
-    drafts : int
-        Drafts of a step, :math:`k`.
+    chance : Chance :math:`p` that a draft is accepted if those before it are.
+    drafts : Drafts of a step, :math:`k`.
 
     Notes
     -----
@@ -40,10 +38,8 @@ def acceptance(*, tokens: float, drafts: int) -> float:
 
     Parameters
     ----------
-    tokens : float
-        Tokens of a step, from 1.
-    drafts : int
-        Drafts of a step.
+    tokens : Tokens of a step, from 1.
+    drafts : Drafts of a step.
 
     Examples
     --------

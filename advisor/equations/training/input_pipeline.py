@@ -17,16 +17,11 @@ def input_time_s(
 
     Parameters
     ----------
-    samples : float or ndarray
-        Samples of one step. [samples]
-    workers : float or ndarray
-        Processes that decode and augment, each on its own core. [1]
-    worker_s : float or ndarray
-        Time of one worker for one sample; 0 if the samples are stored decoded. [s]
-    sample_bytes : float or ndarray
-        Size of one sample in storage. [bytes]
-    storage_bytes_per_s : float or ndarray
-        Read rate of the storage; infinite if the samples are in memory. [bytes/s]
+    samples : Samples of one step. [samples]
+    workers : Processes that decode and augment, each on its own core. [1]
+    worker_s : Time of one worker for one sample; 0 if the samples are stored decoded. [s]
+    sample_bytes : Size of one sample in storage. [bytes]
+    storage_bytes_per_s : Read rate of the storage; infinite if the samples are in memory. [bytes/s]
 
     Notes
     -----
@@ -51,5 +46,4 @@ def input_time_s(
     """
     decoded = samples * worker_s / workers
     read = samples * sample_bytes / storage_bytes_per_s
-    made: Number = np.maximum(decoded, read)
-    return made
+    return np.maximum(decoded, read)

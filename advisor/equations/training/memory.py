@@ -5,40 +5,6 @@ import numpy as np
 from advisor.equations import Number
 
 
-def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Number) -> Number:
-    r"""One copy of the parameters (weights, master, gradients or optimizer states) on a rank.
-
-    ``parameters``: parameters of this rank's model-parallel part. [elements]
-    ``bytes_per_parameter``: size of the copy. [bytes] ``shards``: data-parallel ranks that share
-    the copy; 1 if each keeps all of it.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
-
-    Notes
-    -----
-    .. math:: M = \frac{b\,P}{n}
-
-    Leaves out padding to multiples of the group size.
-
-    References
-    ----------
-    .. [1] Rajbhandari et al., ZeRO, 2020, arXiv:1910.02054, section 5 and figure 1.
-
-    Examples
-    --------
-    Seven billion parameters in fp32 and in fp16:
-
-    >>> state_bytes(parameters=7e9, bytes_per_parameter=4, shards=1) / 1e9
-    28.0
-    >>> state_bytes(parameters=7e9, bytes_per_parameter=2, shards=1) / 1e9
-    14.0
-    """
-    return bytes_per_parameter * parameters / shards
-
-
 def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
     r"""Share of the model's layers in the fullest pipeline stage. [fraction]
 
@@ -102,15 +68,11 @@ def in_flight(
 
     Parameters
     ----------
-    stage : float or ndarray
-        Index of the stage, 0 first.
-    pipeline, virtual_stages : float or ndarray
-        Stages, and model chunks per stage (1: plain 1F1B).
-    micro_batches : float or ndarray
-        Micro-batches per optimizer step.
-    beside : float or ndarray, optional
-        Forward passes that run beside a backward pass, :math:`b`: 1 if the schedule overlaps two
-        micro-batches.
+    stage : Index of the stage, 0 first.
+    pipeline, virtual_stages : Stages, and model chunks per stage (1: plain 1F1B).
+    micro_batches : Micro-batches per optimizer step.
+    beside : Forward passes that run beside a backward pass, :math:`b`: 1 if the schedule overlaps
+        two micro-batches.
 
     Notes
     -----
@@ -139,8 +101,7 @@ def in_flight(
         virtual_stages
     )
     first = np.where(virtual_stages > 1, interleaved, plain)
-    held: Number = np.minimum(first + beside / virtual_stages, micro_batches)
-    return held
+    return np.minimum(first + beside / virtual_stages, micro_batches)
 
 
 def saved_activation_bytes(
@@ -156,18 +117,12 @@ def saved_activation_bytes(
 
     Parameters
     ----------
-    tokens : float or ndarray
-        Tokens of the micro-batch on this rank (context parallelism divides them). [tokens]
-    divided_bytes : float or ndarray
-        Bytes per token that tensor parallelism always divides. [bytes]
-    gathered_bytes : float or ndarray
-        Bytes per token that neither tensor nor sequence parallelism divides. [bytes]
-    replicated_bytes : float or ndarray
-        Bytes per token that only sequence parallelism divides. [bytes]
-    tensor : float or ndarray
-        Tensor-parallel degree.
-    sequence_parallel : float or ndarray
-        1 with sequence parallelism, 0 without.
+    tokens : Tokens of the micro-batch on this rank (context parallelism divides them). [tokens]
+    divided_bytes : Bytes per token that tensor parallelism always divides. [bytes]
+    gathered_bytes : Bytes per token that neither tensor nor sequence parallelism divides. [bytes]
+    replicated_bytes : Bytes per token that only sequence parallelism divides. [bytes]
+    tensor : Tensor-parallel degree.
+    sequence_parallel : 1 with sequence parallelism, 0 without.
 
     Notes
     -----
@@ -192,27 +147,6 @@ def saved_activation_bytes(
     """
     spread = np.where(sequence_parallel > 0, tensor, 1.0)
     return tokens * (divided_bytes / tensor + gathered_bytes + replicated_bytes / spread)
-
-
-def logits_bytes(
-    *, tokens: Number, vocabulary: Number, bytes_per_entry: Number, tensor: Number
-) -> Number:
-    r"""Memory of the logits, their upcast copy and their gradient around the loss. [bytes]
-
-    ``tokens``: tokens of the micro-batch on this rank. [tokens] ``vocabulary``: vocabulary size.
-    ``bytes_per_entry``: all copies of one entry that exist at the same time; depends on the
-    software. [bytes] ``tensor``: ranks that share the vocabulary.
-
-    Notes
-    -----
-    .. math:: M = \frac{b\,T\,V}{t}
-
-    Examples
-    --------
-    >>> logits_bytes(tokens=2048, vocabulary=128256, bytes_per_entry=12, tensor=1) / 2**30
-    2.935546875
-    """
-    return bytes_per_entry * tokens * vocabulary / tensor
 
 
 def nf4_bytes(*, parameters: Number) -> Number:
@@ -260,32 +194,6 @@ def blockwise_state_bytes(*, elements: Number) -> Number:
     260.0
     """
     return elements + 4 * elements / 256
-
-
-def factored_state_elements(*, rows: Number, columns: Number) -> Number:
-    r"""Elements of Adafactor's second moments for a matrix: one sum per row and per column.
-
-    ``rows`` and ``columns``: shape of the matrix.
-
-    Returns
-    -------
-    float or ndarray
-        [elements]
-
-    Notes
-    -----
-    .. math:: r + c
-
-    References
-    ----------
-    .. [1] Shazeer and Stern, Adafactor, 2018, arXiv:1804.04235, section 3.
-
-    Examples
-    --------
-    >>> factored_state_elements(rows=4096, columns=1024)
-    5120
-    """
-    return rows + columns
 
 
 def adapter_parameters(*, in_features: Number, out_features: Number, rank: Number) -> Number:

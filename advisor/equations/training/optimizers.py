@@ -42,54 +42,6 @@ def update_bytes(
     return gradient_bytes + 2 * (master_bytes + state_bytes) + working_bytes
 
 
-def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) -> Number:
-    r"""State elements of Adafactor over parameters. [fraction]
-
-    ``kept``: sums of rows and columns of all matrices. [elements] ``matrices``: elements of these
-    matrices. [elements] ``parameters``: all parameters. [elements]
-
-    Notes
-    -----
-    .. math:: \frac{\sum (r + c) + P - \sum r c}{P}
-
-    Vectors keep a state of their own shape.
-
-    References
-    ----------
-    .. [1] Shazeer and Stern, Adafactor, 2018, arXiv:1804.04235, section 3.
-
-    Examples
-    --------
-    >>> factored_state_share(kept=20.0, matrices=80.0, parameters=100.0)
-    0.4
-    """
-    return (kept + parameters - matrices) / parameters
-
-
-def muon_state_elements(*, matrices: Number, parameters: Number) -> Number:
-    r"""State elements of Muon. [elements]
-
-    ``matrices``: elements of the matrices that Muon updates. [elements] ``parameters``: all
-    parameters. [elements]
-
-    Notes
-    -----
-    .. math:: P_m + 2\,(P - P_m)
-
-    A momentum for each matrix; AdamW, with two states, updates embeddings, head and vectors.
-
-    References
-    ----------
-    .. [1] Liu et al., Muon is scalable for LLM training, 2025, arXiv:2502.16982, section 2.
-
-    Examples
-    --------
-    >>> muon_state_elements(matrices=80.0, parameters=100.0)
-    120.0
-    """
-    return matrices + 2.0 * (parameters - matrices)
-
-
 def widened_gradient_bytes(
     *, elements: Number, master_bytes: Number, gradient_bytes: Number = 0.0, most: Number = np.inf
 ) -> Number:

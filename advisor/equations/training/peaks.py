@@ -5,7 +5,6 @@ from typing import Final
 import numpy as np
 
 from advisor.equations import Number
-from advisor.equations.training.memory import nf4_bytes
 
 RESIDENT_LAYERS: Final = 2.0
 """Layers on the accelerator while the rest is on its host: the one at work and the next, in
@@ -34,31 +33,6 @@ def dualpipe_in_flight(*, pipeline: Number, micro_batches: Number) -> Number:
     8.5
     """
     return np.minimum(pipeline + 1, micro_batches) / 2.0
-
-
-def boundary_bytes(
-    *, tokens: Number, hidden_size: Number, bytes_per_element: Number, ranks: Number
-) -> Number:
-    r"""What one block hands on to the next: all that full recomputation keeps of it. [bytes]
-
-    ``tokens``: tokens of the micro-batch on this rank. [tokens] ``hidden_size``: width between
-    blocks. [elements/token] ``bytes_per_element``: format of the residual stream. [bytes/element]
-    ``ranks``: tensor-parallel ranks that share it: under sequence parallelism all, else 1.
-
-    Notes
-    -----
-    .. math:: M_x = \frac{T\,h\,b}{t}
-
-    References
-    ----------
-    .. [1] Korthikanti et al., 2022, arXiv:2205.05198, section 5 (2sbh for each layer).
-
-    Examples
-    --------
-    >>> boundary_bytes(tokens=2048.0, hidden_size=12288, bytes_per_element=2, ranks=8) / 2**20
-    6.0
-    """
-    return tokens * hidden_size * bytes_per_element / ranks
 
 
 def backward_block_bytes(
@@ -112,74 +86,6 @@ def gradients_present_bytes(
     6.0
     """
     return gradient_bytes * (1.0 - np.minimum(1.0, pending / np.maximum(parameters, 1.0)))
-
-
-def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
-    r"""Frozen base weights: in 16 bits, but for those in NF4. [bytes]
-
-    ``parameters``: all of this rank. [elements] ``four_bit``: those in NF4 among them. [elements]
-
-    Notes
-    -----
-    .. math:: M = 2\,(P - P_4) + M_{NF4}(P_4)
-
-    References
-    ----------
-    .. [1] Dettmers et al., QLoRA, 2023, arXiv:2305.14314, section 3.
-
-    Examples
-    --------
-    >>> frozen_weight_bytes(parameters=16384.0, four_bit=16384.0)
-    8452.0
-    """
-    return 2.0 * parameters - 2.0 * four_bit + nf4_bytes(parameters=four_bit)
-
-
-def dequantised_bytes(*, elements: Number, tensor: Number) -> Number:
-    r"""A 4-bit matrix unpacked for its product, and the scales on the way. [bytes]
-
-    ``elements``: of the matrix. [elements] ``tensor``: ranks that share it.
-
-    Notes
-    -----
-    .. math:: M = \frac{2 n + 4 n / 64}{t}
-
-    Two bytes each, and a scale in fp32 for each block of 64.
-
-    References
-    ----------
-    .. [1] Dettmers et al., QLoRA, 2023, arXiv:2305.14314, section 3 (double dequantisation).
-
-    Examples
-    --------
-    >>> dequantised_bytes(elements=64.0, tensor=1)
-    132.0
-    """
-    return (2 + 1 / 16) * elements / tensor
-
-
-def resident_parameters(*, parameters: Number, block_parameters: Number, layers: Number) -> Number:
-    r"""Parameters that stay on the accelerator while the host holds the weights. [elements]
-
-    The ends, and ``RESIDENT_LAYERS`` layers.
-
-    ``parameters``: all of the stage. [elements] ``block_parameters``: those of its layers.
-    [elements] ``layers``: layers of the stage.
-
-    Notes
-    -----
-    .. math:: P - P_b \left(1 - \min\left(1, \frac{2}{L}\right)\right)
-
-    References
-    ----------
-    .. [1] Rajbhandari et al., ZeRO-Infinity, 2021, arXiv:2104.07857, section 5.1.2.
-
-    Examples
-    --------
-    >>> float(resident_parameters(parameters=12.0, block_parameters=8.0, layers=4.0))
-    8.0
-    """
-    return parameters - block_parameters * (1 - resident_share(layers=layers))
 
 
 def resident_share(*, layers: Number) -> Number:

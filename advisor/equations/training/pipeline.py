@@ -80,8 +80,7 @@ def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
     >>> float(dualpipe_pair_time_s(compute_s=112.0, exchange_s=100.0))
     132.0
     """
-    paired: Number = np.maximum(compute_s / (1.0 - EXCHANGE_PROCESSORS), exchange_s)
-    return paired
+    return np.maximum(compute_s / (1.0 - EXCHANGE_PROCESSORS), exchange_s)
 
 
 def exposed_time_s(

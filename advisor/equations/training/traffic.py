@@ -61,25 +61,16 @@ def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> N
 def key_value_message_bytes(
     *, tokens: Number, context: Number, elements_per_token: Number, rows: Number, tensor: Number
 ) -> Number:
-    r"""Keys and values of one layer that the ranks of a divided sequence pass around, in 16 bits.
+    r"""Keys and values of one layer that ranks of a divided sequence pass on, in 16 bits. [bytes]
 
     Parameters
     ----------
-    tokens : float or ndarray
-        Tokens of the micro-batch on this rank. [tokens]
-    context : float or ndarray
-        Ranks that share a sequence.
-    elements_per_token : float or ndarray
-        Keys and values of all kinds of attention, one layer of each. [elements/token]
-    rows : float or ndarray
-        Kinds of attention; the message is their mean.
-    tensor : float or ndarray
-        Tensor-parallel degree.
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
+    tokens : Tokens of the micro-batch on this rank. [tokens]
+    context : Ranks that share a sequence.
+    elements_per_token : Keys and values of all kinds of attention, one layer of each.
+        [elements/token]
+    rows : Kinds of attention; the message is their mean.
+    tensor : Tensor-parallel degree.
 
     Notes
     -----
@@ -162,8 +153,7 @@ def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Numbe
     >>> float(overlapped_exchange_s(exchange_s=4.0, cover_s=10.0, overlap=0.75))
     1.0
     """
-    left: Number = np.maximum(0.0, exchange_s - np.minimum(overlap * exchange_s, cover_s))
-    return left
+    return np.maximum(0.0, exchange_s - np.minimum(overlap * exchange_s, cover_s))
 
 
 def contention_of(
@@ -193,8 +183,7 @@ def contention_of(
     """
     share = on_links_s / np.maximum(traffic_s, np.finfo(float).tiny)
     beside = np.where(np.greater(link_share, 0.0), link_share * share, 0.0)
-    found: Number = np.maximum(host_share, beside)
-    return found
+    return np.maximum(host_share, beside)
 
 
 def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
@@ -228,5 +217,4 @@ def slowest_s(*, cover_s: Number, machines: Number, jitter: Number) -> Number:
     >>> round(float(slowest_s(cover_s=4.0, machines=64.0, jitter=0.02)), 3)
     0.115
     """
-    wait: Number = jitter * np.sqrt(2.0 * cover_s * np.log(machines))
-    return wait
+    return jitter * np.sqrt(2.0 * cover_s * np.log(machines))

@@ -42,15 +42,13 @@ BRANCHES = 1.5
 """Factor on a row's input and output: the input also waits for the residual sum, half as much."""
 
 
-DENOISING_STEPS = 50
-"""``num_inference_steps`` of Stable Diffusion's pipeline in diffusers, by default."""
-
-
 def passes_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:
     """Forward passes of a batch for one answer."""
     if workload.denoising_steps is not None:
         return workload.denoising_steps
-    return (architecture.usual_steps or DENOISING_STEPS) if architecture.denoises else 1
+    if not architecture.denoises:
+        return 1
+    return architecture.usual_steps or kernel_facts().denoising_steps
 
 
 def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:

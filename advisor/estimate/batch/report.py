@@ -20,9 +20,9 @@ from advisor.estimate.results import FlopCount, MemoryBreakdown
 from advisor.estimate.serving.queued import QueuedSpreads
 from advisor.estimate.serving.report import ServingReport
 from advisor.estimate.serving.results import ServingEstimate
-from advisor.estimate.terms import memory_terms, shape_widening, time_terms
+from advisor.estimate.terms import memory_terms, shape_widening, term, time_terms
 from advisor.estimate.training.report import binding
-from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND, trimmed
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
@@ -182,24 +182,19 @@ def _flops(architecture: ModelArchitecture, workload: Serving) -> FlopCount:
     fold = fold_flops(architecture, length)
     scale = passes * length
     batch = workload.concurrency * scale * fold.forward
-    parts = (
-        ("matmul", "Matrix products of one batch", fold.block_matmul + fold.head),
-        ("attention", "Attention of one batch", fold.block_attention),
-    )
+    parts = {"matmul": fold.block_matmul + fold.head, "attention": fold.block_attention}
     return FlopCount(
         model_per_step=batch,
         hardware_per_step=batch,
         per_token=scale * fold.forward,
         terms=tuple(
-            Term(
-                name=name,
-                title=title,
-                value=value * workload.concurrency * scale,
-                unit="FLOPs",
-                formula="inputs x passes x FLOPs per pass",
-                substituted=f"{workload.concurrency:,} x {passes:,} x {trimmed(length * value, 4)}",
+            term(
+                *("batch_flops", name, value * workload.concurrency * scale, "FLOPs"),
+                inputs=workload.concurrency,
+                passes=passes,
+                each=trimmed(length * value, 4),
             )
-            for name, title, value in parts
+            for name, value in parts.items()
             if value
         ),
     )

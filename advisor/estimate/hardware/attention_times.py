@@ -3,8 +3,6 @@
 The same code serves one configuration and a million.
 """
 
-from typing import Final
-
 import numpy as np
 
 from advisor.architecture.table.model import Unit
@@ -20,12 +18,6 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.software.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel
 
-USUAL_HEAD: Final = 128.0
-"""Elements of the heads of the measured attention."""
-SHORT_KEYS: Final = 512.0
-"""Keys for each query, those of 1,024 tokens, at which FlashAttention-2 gains nothing on the
-measured kernels."""
-
 
 def attention_passes(
     op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts, tokens: Floats
@@ -36,23 +28,24 @@ def attention_passes(
     if run.attention is not AttentionKernel.EAGER and not math:
         keys = keys_attended(op, run.attended_length)
         flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
-        narrow = kernel_facts().softmax_elements
+        facts = kernel_facts()
+        narrow = facts.softmax_elements
         width = op.flops_per_token_per_key / (4.0 * op.heads * op.positions_per_token)
         # Rows that only hold a cache compute nothing.
-        dim = width or USUAL_HEAD
+        dim = width or facts.usual_head
         rate: Floats | float = 1.0
         if run.stack.eager:
             # Other stacks' paces were fitted on their own kernels.
-            rate = (1.0 + narrow / USUAL_HEAD) / (1.0 + narrow / dim)
+            rate = (1.0 + narrow / facts.usual_head) / (1.0 + narrow / dim)
         # FlashAttention-2 computes in 16 bits. Where it is the faster one, all stacks take it.
         portable = np.minimum(hardware.attention_portable, 1.0 if run.recipe.single else np.inf)
         faster = np.maximum(portable, 1.0)
         bound = software.portable_attention or run.switches.portable_attention
         rate = rate * (portable if bound else faster)
         if run.attention is AttentionKernel.FLASH_1:
-            rate = kernel_facts().first_flash * portable
+            rate = facts.first_flash * portable
         # What it gains, it gains on long sequences.
-        half_keys = faster * (hardware.attention_half_keys + SHORT_KEYS) - SHORT_KEYS
+        half_keys = faster * (hardware.attention_half_keys + facts.short_keys) - facts.short_keys
 
         def timed(efficiency: Floats, passes: float, kernels: int) -> Floats:
             found = attention_time_s(

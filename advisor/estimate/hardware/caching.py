@@ -1,24 +1,18 @@
 """The part of a small network that stays in a processor's cache between steps."""
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.equations.roofline import cached_share, cached_time_share
 from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
 from advisor.foundation.record import by_identity
 from advisor.nouns.precision import FORMAT_BYTES
-
-CACHE_SPEED: Final = 5.0
-"""Bandwidth of a processor's last-level cache over that of its memory. Assumed, below what reads
-reach: a core of a Xeon X5650 reads a line of 64 bytes in 5.2 cycles (7-cpu.com/cpu/Westmere, read
-2026-11-21), six of them at 3.06 GHz 226 GB/s, seven times its three channels of DDR3-1333."""
 
 
 def step_in_cache(run: TrainingRun, candidates: Candidates, tokens: Floats) -> Candidates:
@@ -59,8 +53,9 @@ def in_cache(
     parameters, moved = _held_elements(run.architecture)
     held = parameter_bytes * parameters + FORMAT_BYTES[run.recipe.stream] * moved * tokens
     cache = np.maximum(hardware.cache_bytes, 1.0)
-    stays = np.asarray(cached_share(held_bytes=held, cache_bytes=cache))
-    slower = np.asarray(cached_time_share(cached=stays, cache_speed=CACHE_SPEED))
+    # The linear fall between is assumed: data that are used in turn replace each other.
+    stays = np.clip(2.0 - held / cache, 0.0, 1.0)
+    slower = 1.0 - stays + stays / kernel_facts().cache_speed
     faster = replace(
         hardware,
         memory_bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s / slower,

@@ -18,8 +18,6 @@ from advisor.nouns.training_choices import FineTuningMethod
 
 ADDITION: Final = 3.0
 """A sum reads two tensors and writes one."""
-SLICE_KERNELS: Final = 6
-"""Zeros, copy and sum for a slice that is read, three copies for one that is written."""
 
 
 def autocasts(run: TrainingRun) -> bool:
@@ -91,7 +89,7 @@ def backward_sums(
     if sliced and op.experts > 1 and op.target == LAST_PRODUCT:
         stack = width * tokens * op.active_experts * op.out_features
         moved = moved + kernel_facts().slice_passes * op.experts * stack
-        kernels += SLICE_KERNELS * op.experts
+        kernels += kernel_facts().slice_kernels * op.experts
     if not kernels:
         return moved, kernels
     return moving_s(moved / candidates.layout.tensor, candidates.hardware, kernels=kernels), kernels

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, SavedFormat
-from advisor.equations.roofline import bandwidth_time_s, launch_wait_s, matmul_time_s
+from advisor.equations.roofline import bandwidth_time_s, matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays
 from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.training.run import TrainingRun
@@ -48,14 +48,14 @@ def launch_time(
 ) -> Floats:
     """Time that launches add to the kernels. [s]
 
-    Waiting time of accelerators, and dispatch time of processors.
+    Waiting time of accelerators, and dispatch time of processors. Launches run ahead of the
+    kernels. Leaves out the first launch, and points where the host waits for the accelerator.
 
     ``units``: gathers and scatters of sharded units that the host starts.
     """
     queue_s = queue_time(launches, hardware, software)
     queue_s = queue_s + units * software.unit_host_s * hardware.host_pace
-    waits = np.asarray(launch_wait_s(queue_s=queue_s, kernels_s=kernels))
-    return waits + dispatch_time(launches, hardware, software)
+    return np.maximum(0.0, queue_s - kernels) + dispatch_time(launches, hardware, software)
 
 
 def copies_time(copies: float, hardware: HardwareArrays) -> Floats:

@@ -37,7 +37,7 @@ def card_rates(
     accelerator: Accelerator, kernels: KernelEfficiency, compute: str
 ) -> dict[str, float]:
     """Return the fields of ``HardwareArrays`` that no machine changes."""
-    matmul = kernels.matmul.get(compute, kernels.matmul["default"])
+    facts, matmul = kernel_facts(), kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
     peak, library = peaks.get(compute), library_peak(accelerator, compute)
@@ -65,7 +65,9 @@ def card_rates(
         **{f"depthwise_{part}": share for part, share in depthwise if part != "fit"},
         "vector_flops_per_s": peaks.get("fp32", peak16),
         "single_access_s": _single_access_s(accelerator),
-        "convolution_saving": WINOGRAD_SAVING if vector and not (processor or rounds) else 1.0,
+        "convolution_saving": facts.winograd_saving
+        if vector and not (processor or rounds)
+        else 1.0,
         # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if vector else kernels.sustained,
         "unaligned": 0.0 if vector else kernels.unaligned,
@@ -103,6 +105,7 @@ def _single_access_s(accelerator: Accelerator) -> float:
 
 def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) -> dict[str, float]:
     """Return the other fields."""
+    usual_s = kernel_facts().usual_launch_s
     return {
         "served_memory_bytes": accelerator.memory_raised_bytes - node.display_bytes
         if kernels.backend
@@ -113,21 +116,10 @@ def node_rates(accelerator: Accelerator, node: Node, kernels: KernelEfficiency) 
         "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
         "pcie_bytes_per_s": node.pcie_bytes_per_s,
         "host_cores": node.host_cores / node.accelerators,
-        "host_pace": (node.launch_s or kernels.launch_s or USUAL_LAUNCH_S) / USUAL_LAUNCH_S,
+        "host_pace": (node.launch_s or kernels.launch_s or usual_s) / usual_s,
         "host_memory_bytes": node.host_memory_bytes,
         "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
     }
-
-
-USUAL_LAUNCH_S: Final = 5e-6
-"""Time of a usual host to start the smallest operation of eager PyTorch: the low end of 5 to 25 us
-for a call (jiahuanglin.xyz, GPU kernel serving, lesson 18, read 2026-11-21). With it, a stack's
-``launch_s`` meets steps on a host that needs 10.6 us (training_runs.csv). [s]"""
-
-WINOGRAD_SAVING: Final = 2.25
-"""Multiplications of a 3 x 3 filter over those of F(2 x 2, 3 x 3): 36 to 16 for four outputs
-(Lavin and Gray 2015, arXiv:1509.09308). cuDNN and MIOpen choose it for fp32 on vector units;
-tensor units, and oneDNN by default, run the products themselves."""
 
 
 def library_peak(accelerator: Accelerator, compute: str) -> float | None:

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.architecture.weights.gguf_bytes import TOKENS
-from advisor.equations.serving.memory import adapter_bytes, longest_in_piece, padded_share
+from advisor.equations.serving.memory import longest_in_piece
+from advisor.equations.training.memory import adapter_parameters
 from advisor.estimate.candidates import Columns, Floats, LayoutArrays, Shares
 from advisor.estimate.serving.cache import block_share, cached_bytes_per_sequence
 from advisor.estimate.serving.demand import INPUT_DIVIDED_TARGETS, ServedModel, ServingLoad
@@ -16,6 +17,7 @@ from advisor.estimate.serving.engine_limits import communication_bytes
 from advisor.estimate.serving.host_parts import host_parts
 from advisor.estimate.serving.images import tower_bytes
 from advisor.estimate.serving.step_peak import step_peak
+from advisor.estimate.serving.stored_bytes import SIXTEEN_BIT_BYTES
 from advisor.estimate.terms import shape_widening
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration, Interval
@@ -269,13 +271,21 @@ def _padding(row: Operator, served: ServedModel, layout: LayoutArrays) -> Floats
     """Return what a rank holds of a routed matrix with its padding, over what it has without."""
     inner = row.target in INPUT_DIVIDED_TARGETS
     ends = (row.out_features, row.in_features) if inner else (row.in_features, row.out_features)
+
+    def padded(width: Floats | float, multiple: Floats) -> Floats:
+        return np.where(multiple > 1, np.ceil(width / multiple) * multiple / width, 1.0)
+
     outside, inside = served.padded_to
-    whole = padded_share(width=float(ends[0]), multiple=outside)
-    return np.asarray(whole * padded_share(width=ends[1] / layout.tensor, multiple=inside))
+    return padded(float(ends[0]), outside) * padded(ends[1] / layout.tensor, inside)
 
 
 def adapters_bytes(served: ServedModel, load: ServingLoad, layout: LayoutArrays) -> Floats:
-    """Return the LoRA adapters on the fullest card, on every matrix of the blocks. [bytes]"""
+    """Return the LoRA adapters on the fullest card, on every matrix of the blocks. [bytes]
+
+    In 16 bits, at the rank reserved for each. A layer divided over cards keeps one of its two
+    low-rank matrices whole (vLLM 0.14, ``vllm/config/lora.py``: ``fully_sharded_loras``, by default
+    off). Leaves out adapters of the embedding and of the head, and copies in the host's memory.
+    """
     total = np.zeros_like(layout.tensor)
     if not np.any(load.adapter_rank > 0):
         return total
@@ -285,13 +295,13 @@ def adapters_bytes(served: ServedModel, load: ServingLoad, layout: LayoutArrays)
         routed = row.division is Division.EXPERT
         tensor = 1.0 if row.division is Division.REPLICATED else layout.tensor
         inner = row.target in INPUT_DIVIDED_TARGETS
-        one = adapter_bytes(
+        one = adapter_parameters(
             rank=load.adapter_rank,
             in_features=row.in_features / (tensor if inner else 1.0),
             out_features=row.out_features / (1.0 if inner else tensor),
         )
         experts = row.experts / layout.expert if routed else 1.0
-        total = total + row.layers * experts * one
+        total = total + row.layers * experts * (SIXTEEN_BIT_BYTES * one)
     return total * block_share(served.model, layout)
 
 

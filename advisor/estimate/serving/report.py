@@ -9,19 +9,19 @@ from advisor.architecture.table.operators import Phase
 from advisor.equations.serving.engine import mean_attended_tokens
 from advisor.errors import refusal
 from advisor.estimate.candidates import Candidates
-from advisor.estimate.hardware.card_formats import compute_format, padded_widths
+from advisor.estimate.hardware.card_formats import compute_format
 from advisor.estimate.results import FlopCount, MemoryBreakdown
 from advisor.estimate.serving.arrivals import under_arrivals
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.demand import ServedModel, ServingLoad, served_on
 from advisor.estimate.serving.memory import buffer_factors, context_of, longest_request, loose_part
 from advisor.estimate.serving.queued import Queued, QueuedSpreads
 from advisor.estimate.serving.results import LatencyAt, ServingEstimate
 from advisor.estimate.serving.speculation import widening as technique_widening
-from advisor.estimate.serving.terms import memory_substitutions, time_substitutions
+from advisor.estimate.serving.terms import memory_facts, time_facts
 from advisor.estimate.serving.times import ServingTimes, serving_times
 from advisor.estimate.serving.unlike import working_card
-from advisor.estimate.terms import memory_terms, shape_widening, time_terms
-from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.estimate.terms import memory_terms, shape_widening, term, time_terms
+from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import record
 from advisor.foundation.units import MILLISECOND, trimmed
 from advisor.nouns.hardware import Accelerator, Node
@@ -68,7 +68,6 @@ def describe_serving(
     accelerator: Accelerator,
     node: Node,
     weight_format: WeightFormat,
-    cache_bytes: float,
     calibration: Calibration,
 ) -> ServingReport:
     """Estimate one serving configuration with ranges and terms.
@@ -82,12 +81,7 @@ def describe_serving(
     accelerator, kernels, measured = working_card(
         accelerator, architecture, workload, weight_format, calibration
     )
-    served = ServedModel.of(
-        architecture,
-        weight_format=weight_format,
-        cache_bytes=cache_bytes,
-        padded_to=padded_widths(accelerator, weight_format),
-    )
+    served = served_on(accelerator, architecture, workload, weight_format)
     compute = compute_format(accelerator, weight_format)
     candidates = Candidates.of([layout], accelerator, node, kernels, compute=compute)
     found = None
@@ -131,7 +125,7 @@ def describe_serving(
             later=ranges(later_quantity(architecture, engine, layout), later=True),
             first=ranges(first_quantity(engine, layout), later=False),
             late=ranges(first_quantity(engine, layout, late=True), later=False),
-            texts=time_substitutions(served, workload, layout, engine, accelerator),
+            facts=time_facts(served, workload, layout, engine, accelerator),
             window_s=speech.window_s if speech else None,
             found=found,
         ),
@@ -177,7 +171,7 @@ def _serving(
     later: Callable[[float], Range],
     first: Callable[[float], Range],
     late: Callable[[float], Range],
-    texts: dict[str, str],
+    facts: dict[str, object],
     window_s: float | None,
     found: Queued | None = None,
 ) -> ServingEstimate:
@@ -212,7 +206,7 @@ def _serving(
         replicas=layout.replicas,
         arrivals=arrivals,
         bound_by=binding(shares),
-        terms=time_terms("serving_time", shares, texts),
+        terms=time_terms("serving_time", shares, **facts),
     )
 
 
@@ -264,7 +258,7 @@ def _memory(
             evidence=found,
         )
 
-    texts = memory_substitutions(served, workload, layout, engine, memory_bytes)
+    facts = memory_facts(served, workload, layout, engine, memory_bytes)
     return MemoryBreakdown(
         weights_bytes=spread("weights", known),
         activations_bytes=spread("activations"),
@@ -286,7 +280,7 @@ def _memory(
         fits=bool(capacity.fits[0]),
         peak_moment="serving",
         limiting_stage="all" if layout.pipeline == 1 else "first",
-        terms=memory_terms("serving_memory", values, texts),
+        terms=memory_terms("serving_memory", values, **facts),
     )
 
 
@@ -310,25 +304,18 @@ def _flops(served: ServedModel, workload: Serving) -> FlopCount:
         if op.phase is not Phase.PROMPT
     )
     per_token = matrices + attention
-    step = per_token * workload.concurrency
-    parts = (
-        ("matmul", "Matrix products of one decode step", matrices),
-        ("attention", "Attention at the mean context of one decode step", attention),
-    )
+    requests = workload.concurrency
+    step = per_token * requests
     return FlopCount(
         model_per_step=step,
         hardware_per_step=step,
         per_token=per_token,
         terms=tuple(
-            Term(
-                name=name,
-                title=title,
-                value=value * workload.concurrency,
-                unit="FLOPs",
-                formula="requests x FLOPs per generated token",
-                substituted=f"{workload.concurrency:,} x {trimmed(value, 4)}",
-                reference="pope2022",
+            term(
+                *("serving_flops", name, each * requests, "FLOPs"),
+                requests=requests,
+                each=trimmed(each, 4),
             )
-            for name, title, value in parts
+            for name, each in (("matmul", matrices), ("attention", attention))
         ),
     )

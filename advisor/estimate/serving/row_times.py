@@ -12,7 +12,6 @@ from advisor.equations.roofline import (
     bandwidth_time_s,
     matmul_time_s,
     memory_roof_s,
-    product_bytes,
 )
 from advisor.equations.serving.engine import experts_touched, mean_attended_tokens
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -197,14 +196,8 @@ def _matrix_time(
         held = np.ones_like(tokens)
         efficiency = hardware.matmul_compute
     rows = tokens * matrix.active_experts
-    moved = product_bytes(
-        rows=rows,
-        depth=depth,
-        width=width,
-        matrices=held,
-        bytes_per_parameter=weight_bytes,
-        bytes_per_activation=SIXTEEN_BIT_BYTES,
-    )
+    # Each matrix is read once, and each token's input and output for every expert that it visits.
+    moved = held * depth * width * weight_bytes + rows * (depth + width) * SIXTEEN_BIT_BYTES
     time = matmul_time_s(
         flops=2.0 * rows * depth * width,
         moved_bytes=moved,

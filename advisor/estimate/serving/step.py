@@ -8,11 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from advisor.equations.collectives import (
-    all_to_all_time_s,
-    direct_all_reduce_time_s,
-    point_to_point_time_s,
-)
+from advisor.equations.collectives import all_gather_time_s, direct_all_reduce_time_s
 from advisor.equations.offload import host_layers_s
 from advisor.equations.serving.continuous_batching import pipeline_batches
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Shares
@@ -186,7 +182,7 @@ def traffic_s(
         bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
         # A token travels once to each rank that holds one of its experts.
         copies = np.minimum(float(routed[0].active_experts), layout.expert)
-        exchange = all_to_all_time_s(
+        exchange = all_gather_time_s(
             message_bytes=hidden * copies / layout.tensor,
             ranks=layout.expert,
             bytes_per_s=bandwidth,
@@ -199,5 +195,5 @@ def traffic_s(
 
     # Neighbouring stages are one tensor-parallel group apart.
     bandwidth, latency = group_link(candidates, network, 2 * one, layout.tensor)
-    hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
-    return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)
+    hop = latency + hidden / bandwidth
+    return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * hop, 0.0)

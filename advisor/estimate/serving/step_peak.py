@@ -3,7 +3,7 @@
 import numpy as np
 
 from advisor.architecture.table.operators import OperatorKind, Part
-from advisor.equations.serving.memory import forward_peak_bytes, sampler_bytes, step_buffer_bytes
+from advisor.equations.serving.memory import forward_peak_bytes, step_buffer_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.engine_limits import sampled_sequences
@@ -74,13 +74,10 @@ def step_peak(
         hidden_size=hidden,
         tensor_parallel=layout.tensor,
     )
-    row = sampler_bytes(
-        sequences=1.0, vocab_size=vocabulary, bytes_per_logit=engine.sampling_bytes_per_logit
-    )
     return StepPeak(
         forward=np.asarray(forward),
         stream=SIXTEEN_BIT_BYTES * tokens * hidden,
-        row=np.asarray(row),
+        row=np.asarray(engine.sampling_bytes_per_logit * vocabulary),
         limit=sampled_sequences(engine, memory_bytes),
     )
 

@@ -1,4 +1,4 @@
-"""The formulas of a serving estimate with the values of a case."""
+"""The facts of a case in the formulas of a serving estimate (``data/terms.yaml``)."""
 
 from math import ceil
 
@@ -18,80 +18,67 @@ from advisor.nouns.software.kernels import generations
 from advisor.nouns.workload import Serving
 
 
-def memory_substitutions(
+def memory_facts(
     served: ServedModel,
     workload: Serving,
     layout: ParallelLayout,
     engine: ServingFacts,
     memory_bytes: float,
-) -> dict[str, str]:
-    """Return the formulas of the memory with this case's values."""
+) -> dict[str, object]:
+    """Return the facts in the formulas of the memory."""
     model = served.model
     outside, inside = (int(one[0]) for one in served.padded_to)
-    padded = f", experts padded to {outside} and {inside}" if outside > 1 else ""
     split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
     if layout.expert > 1:
         split += f" x expert {layout.expert} (routed experts)"
-    length = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens
-    card = np.array([memory_bytes])
-    step = float(batched_tokens(engine, card)[0])
-    sequences = min(float(sampled_sequences(engine, card)[0]), _requests(workload, layout))
+    card, requests = np.array([memory_bytes]), _requests(workload, layout)
     return {
-        "weights": (
-            f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
-            f"{trimmed(mean_bytes_per_parameter(model, served.weight_format), 4)} bytes, "
-            f"/ ({split}){padded}"
-        ),
-        "kv_cache": (
-            f"{_requests(workload, layout):,} requests x {length:,} tokens x "
-            f"{model.cache_elements_per_token:,.0f} elements x "
-            f"{float(served.cache_bytes[0]):g} bytes / ({split})"
-        ),
-        "activations": f"{step:,.0f} tokens, hidden {model.hidden_size:,}, tensor {layout.tensor}",
-        "logits": (
-            f"{sequences:,.0f} x {model.vocab_size:,} x {engine.sampling_bytes_per_logit:g} bytes"
-        ),
+        "parameters": model.total_parameters,
+        "format": served.weight_format.name,
+        "stored": trimmed(mean_bytes_per_parameter(model, served.weight_format), 4),
+        "split": split,
+        "padded": f", experts padded to {outside} and {inside}" if outside > 1 else "",
+        "requests": requests,
+        "length": (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens,
+        "elements": model.cache_elements_per_token,
+        "cache_bytes": float(served.cache_bytes[0]),
+        "step": float(batched_tokens(engine, card)[0]),
+        "hidden": model.hidden_size,
+        "tensor": layout.tensor,
+        "sequences": min(float(sampled_sequences(engine, card)[0]), requests),
+        "vocabulary": model.vocab_size,
+        "logit_bytes": engine.sampling_bytes_per_logit,
     }
 
 
-def time_substitutions(
+def time_facts(
     served: ServedModel,
     workload: Serving,
     layout: ParallelLayout,
     engine: ServingFacts,
     accelerator: Accelerator,
-) -> dict[str, str]:
-    """Return the formulas of the time of a token with this case's values."""
-    model = served.model
-    requests = _requests(workload, layout)
+) -> dict[str, object]:
+    """Return the facts in the formulas of the time of a token."""
+    model, requests = served.model, _requests(workload, layout)
     batch = ceil(requests / pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share))
-    bandwidth = f"{trimmed(accelerator.memory_bandwidth_bytes_per_s / TB, 3)} TB/s"
     context = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens / 2
     cached = float(cached_bytes_per_sequence(served, LayoutArrays.of(layout), context)[0])
     share = engine.short_layer_share if engine.short_layers(generations(accelerator)) else 1.0
-    layer_us = engine.layer_overhead_s * share / MICROSECOND
     return {
-        "weights": (
-            f"{served.weight_format.name} weights of {layout.tensor} ranks, {batch} rows, "
-            f"{bandwidth} each"
-        ),
-        "cache": (
-            f"{batch} requests x {trimmed(cached * layout.pipeline / MB, 4)} MB at "
-            f"{context:,.0f} tokens, {bandwidth}"
-        ),
-        "network": (
-            f"{model.num_hidden_layers} layers, tensor {layout.tensor}, {batch} tokens x "
-            f"{model.hidden_size:,} x 2 bytes"
-        ),
-        "fixed": (
-            f"{model.num_hidden_layers} layers x {trimmed(layer_us, 3)} us + "
-            f"{batch} requests x {engine.sequence_overhead_s / MICROSECOND:g} us + "
-            f"{trimmed(engine.step_overhead_s * share / MILLISECOND, 3)} ms + kernels"
-        ),
-        "prefill": (
-            f"prompts of {workload.input_tokens:,} tokens from {requests - 1} other requests, one "
-            f"for every {workload.output_tokens:,} tokens"
-        ),
+        "format": served.weight_format.name,
+        "tensor": layout.tensor,
+        "batch": batch,
+        "bandwidth": f"{trimmed(accelerator.memory_bandwidth_bytes_per_s / TB, 3)} TB/s",
+        "cached_mb": trimmed(cached * layout.pipeline / MB, 4),
+        "context": context,
+        "layers": model.num_hidden_layers,
+        "hidden": model.hidden_size,
+        "layer_us": trimmed(engine.layer_overhead_s * share / MICROSECOND, 3),
+        "sequence_us": engine.sequence_overhead_s / MICROSECOND,
+        "step_ms": trimmed(engine.step_overhead_s * share / MILLISECOND, 3),
+        "prompt": workload.input_tokens,
+        "others": requests - 1,
+        "answer": workload.output_tokens,
     }
 
 

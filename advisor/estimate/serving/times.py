@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from advisor.equations.serving.continuous_batching import (
     first_token_s,
     most_generating,
-    others_extra_s,
     pipeline_batches,
     prefill_extra_s,
     prompt_service_s,
@@ -342,9 +341,8 @@ def _prompt(
 
 def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
     """Return the time per token after the first, with the prompts of other requests."""
-    others = others_extra_s(
-        prefill_extra_s=prompt.extra_s, batches=at_once.apart, concurrency=at_once.running
-    )
+    # A prompt delays each micro-batch of a pipeline by its share.
+    others = prompt.extra_s / at_once.apart * (at_once.running - 1) / at_once.running
     rate = request_rate_per_s(
         concurrency=at_once.running,
         decode_step_s=at_once.token_s,

@@ -12,14 +12,11 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import Part
-from advisor.equations.training.memory import logits_bytes, saved_activation_bytes, stage_share
-from advisor.equations.training.peaks import (
-    backward_block_bytes,
-    boundary_bytes,
-    resident_parameters,
-)
+from advisor.equations.training.memory import saved_activation_bytes, stage_share
+from advisor.equations.training.peaks import backward_block_bytes, resident_share
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import as_computed, fold_parameters
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.host_memory import activations_on_host, states_on_host
 from advisor.estimate.training.activations import (
     SavedBytes,
@@ -50,27 +47,8 @@ from advisor.nouns.software.links_and_memory import MemoryFacts
 from advisor.nouns.software.stacks import SelectiveRecompute
 from advisor.nouns.training_choices import CrossEntropy, Optimizer
 
-LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
-    CrossEntropy.PLAIN: 12.0,
-    CrossEntropy.FUSED: 4.0,
-    CrossEntropy.CHUNKED: 2 + 10 / 8,
-    CrossEntropy.LINEAR: 0.0,
-}
-"""Bytes per token and vocabulary entry in the backward pass of the loss, if the case names the
-loss. Plain: 16-bit logits, their fp32 upcast, its softmax and gradient (PyTorch's own
-accounting of the unfused code). Fused: 16-bit logits and gradient
-(flash-attention's kernel). Chunked: all logits in 16 bits, and of one chunk in eight the fp32 copy,
-its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``)."""
-
-PLAIN_LOGITS_BYTES: Final = {True: 10.0, False: 6.0}
-"""Plain, for classes that do not cast 16-bit logits first (BERT, Whisper), by autocast: softmax and
-its gradient in fp32 beside the logits, or all of them in 16 bits (same source)."""
-
 MOST_KNOWN: Final = 64
 """Settings of software and adapters whose tensors are remembered for a model."""
-
-PARALLEL_LOSS_BYTES: Final = 16.0
-"""The plain loss with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
 
 
 def training_memory(
@@ -111,7 +89,10 @@ def _peak_of_stage(
     stored = blocks.stored * stage.layers * stage.in_flight
     states, stored = _with_host(run, layout, stage, states, stored, facts.gradient_bucket)
     loss = head_loss * stage.has_head
-    two_tied = _two_tied_gradients(layout)
+    # Both gradients of a tied table exist before they are added, unless a pipeline holds the copies
+    # on two stages or a sharded stack sums before it reduces.
+    apart = (layout.pipeline > 1) | (layout.sharding >= SHARD_GRAD_OP)
+    two_tied = np.where(apart, 0.0, 1.0)
     if walk is not None:
         samples = _tokens(run, layout, run.sequence_length)
         phases = sample_phases(walk, samples, layout.recompute, states, loss, two_tied)
@@ -142,9 +123,7 @@ def _with_host(
     """
     if not (layout.offload.any() or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
         return states, stored
-    resident = resident_parameters(
-        parameters=stage.whole, block_parameters=stage.block, layers=stage.layers
-    )
+    resident = stage.whole - stage.block * (1 - resident_share(layers=stage.layers))
     kept_weights = states.weights * resident / np.maximum(stage.whole, 1.0)
     ends = stage.whole - stage.block
     leaving = np.maximum(stage.block / stage.layers, ends) / np.maximum(stage.whole, 1.0)
@@ -152,14 +131,6 @@ def _with_host(
     states = states_on_host(states, run, layout, kept_weights, leaving, waiting)
     left, moved = activations_on_host(stored, stage.layers, layout)
     return replace(states, host=states.host + moved), left
-
-
-def _two_tied_gradients(layout: LayoutArrays) -> Floats:
-    """1 if both gradients of a tied table exist before they are added, otherwise 0.
-
-    A pipeline holds the two copies on two stages; a sharded stack sums before it reduces.
-    """
-    return np.where((layout.pipeline > 1) | (layout.sharding >= SHARD_GRAD_OP), 0.0, 1.0)
 
 
 def _tied_gradient(run: TrainingRun, layout: LayoutArrays) -> Floats:
@@ -188,11 +159,11 @@ def stored_per_micro_batch(run: TrainingRun, layout: LayoutArrays) -> Floats:
 
 def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Floats:
     """Logits and the loss's tensors, on a rank with the head. [bytes]"""
-    chosen = run.cross_entropy
+    chosen, facts = run.cross_entropy, kernel_facts()
     plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
-    size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
+    size = run.stack.loss_bytes_per_logit if chosen is None else facts.loss_bytes[chosen]
     if plain and not run.architecture.upcast_logits and not run.recipe.single:
-        size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
+        size = facts.autocast_loss_bytes if run.recipe.autocast else facts.narrow_loss_bytes
     if plain and run.switches.shifted_logits:
         size += FORMAT_BYTES["fp32"]
     tensor = layout.tensor
@@ -200,17 +171,10 @@ def _loss_bytes(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> Flo
     if run.switches.gathered_logits:
         spread = np.ones_like(tensor)
     elif plain:
-        entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
-    return np.asarray(
-        logits_bytes(
-            tokens=_tokens(run, layout, sequence)
-            * answers_per_sample(run.architecture)
-            * run.switches.answered_share,
-            vocabulary=float(run.architecture.vocab_size),
-            bytes_per_entry=entry,
-            tensor=spread,
-        )
-    )
+        entry = np.where(tensor > 1, facts.sharded_loss_bytes, entry)
+    tokens = _tokens(run, layout, sequence)
+    answers = tokens * answers_per_sample(run.architecture) * run.switches.answered_share
+    return entry * answers * float(run.architecture.vocab_size) / spread
 
 
 @by_identity(64)
@@ -256,12 +220,10 @@ def _blocks(run: TrainingRun, layout: LayoutArrays, sequence: Floats) -> BlockBy
 
     kept, selected, beside, scores, head = _saved(run)
     whole = on_rank(kept) / layers
-    boundary = boundary_bytes(
-        tokens=tokens,
-        hidden_size=run.architecture.hidden_size,
-        bytes_per_element=stream_bytes(run),
-        ranks=np.where(layout.sequence_parallel > 0, layout.tensor, 1.0),
-    )
+    # What a block hands on to the next (Korthikanti et al. 2022, section 5): all that full
+    # recomputation keeps of it.
+    ranks = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
+    boundary = tokens * run.architecture.hidden_size * stream_bytes(run) / ranks
     selective = on_rank(selected) / layers
     if run.stack.selective_recompute is SelectiveRecompute.EVERY_SECOND_PRODUCT:
         selective = np.minimum(selective + boundary, whole)

@@ -184,35 +184,27 @@ def describe_memory(
         limiting_stage="all"
         if layout.pipeline == 1
         else ("last" if memory.last_stage[0] else "first"),
-        terms=memory_terms("training_memory", shown, _memory_substitutions(run, layout)),
+        terms=memory_terms("training_memory", shown, **_facts(run, layout)),
     )
 
 
-def _memory_substitutions(run: TrainingRun, layout: ParallelLayout) -> dict[str, str]:
+def _facts(run: TrainingRun, layout: ParallelLayout) -> dict[str, object]:
+    """Return the facts in the formulas of the memory."""
     recipe, model = run.recipe, run.architecture
-    split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
-    parameters = f"{model.total_parameters:,} parameters / ({split})"
-    trained = trainable_parameters(run)
-    states = optimizer_bytes_per_parameter(run)
-    group = layout.data * layout.context
-    sharding = f"{layout.sharding.value} over {group}"
-    tokens = layout.micro_batch * run.tokens_per_sample // layout.context
     return {
-        "weights": (
-            f"{parameters}, working {recipe.working}"
-            + (f", master {recipe.master}" if recipe.master and not run.frozen else "")
-            + f", {sharding}"
-        ),
-        "gradients": f"{trained:,} trained parameters / ({split}), {sharding}",
-        "optimizer": (
-            f"{trained:,} trained parameters x {trimmed(states, 4)} bytes "
-            f"({run.optimizer.value}), {sharding}"
-        ),
-        "activations": (
-            f"{tokens:,} {run.unit.value}s x {model.num_hidden_layers} layers, recompute "
-            f"{layout.recompute.value}, software {run.software}"
-        ),
-        "logits": (
-            f"{tokens:,} {run.unit.value}s x {model.vocab_size:,} entries / {layout.tensor}"
-        ),
+        "parameters": model.total_parameters,
+        "split": f"tensor {layout.tensor} x pipeline {layout.pipeline}",
+        "working": recipe.working,
+        "master": f", master {recipe.master}" if recipe.master and not run.frozen else "",
+        "sharding": f"{layout.sharding.value} over {layout.data * layout.context}",
+        "trained": trainable_parameters(run),
+        "state_bytes": trimmed(optimizer_bytes_per_parameter(run), 4),
+        "optimizer": run.optimizer.value,
+        "units": layout.micro_batch * run.tokens_per_sample // layout.context,
+        "unit": run.unit.value,
+        "layers": model.num_hidden_layers,
+        "recompute": layout.recompute.value,
+        "software": run.software,
+        "vocabulary": model.vocab_size,
+        "tensor": layout.tensor,
     }

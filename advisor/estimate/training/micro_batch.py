@@ -30,6 +30,7 @@ from advisor.estimate.hardware.image_kernels import (
     layout_cost,
     turned_round,
 )
+from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.hardware.kernel_times import (
     IN_LIBRARY,
     dequantise_time,
@@ -40,7 +41,6 @@ from advisor.estimate.hardware.kernel_times import (
     recurrence_passes,
     uncast,
 )
-from advisor.estimate.hardware.rates import USUAL_LAUNCH_S
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.record import record
 from advisor.nouns.precision import FORMAT_BYTES
@@ -50,14 +50,6 @@ from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod
 FUSED_BACKWARD: Final = 2.0
 """Backward over forward traffic of fused memory-bound kernels: gradients are read and written, and
 the saved input is read."""
-WIDENED_NORM: Final = 5.0
-"""Traffic of a layer norm in fp32 between two casts over that of one in 16 bits: 6 + 8 + 6 of 4
-bytes an element."""
-WIDENED_BACKWARD: Final = 1.6
-"""Its backward over forward traffic: 6 + 20 + 6 of 20 bytes."""
-ADAPTER_LAUNCHES = 8.0
-"""Kernels of one adapter forward: dropout, two products, scale, sum, and three changes of format
-under autocast (PEFT, ``lora.Linear``)."""
 
 
 @dataclass(slots=True)
@@ -188,7 +180,8 @@ def _add_elementwise(total: KernelTimes, op: Operator, one: _Pass, held: Floats 
     if op.lacks_bf16:
         forward = forward * layout_cost(op, one.run, one.candidates)
     if op.vectors_per_token and one.run.switches.widened_norms:
-        forward, back = WIDENED_NORM * forward, WIDENED_BACKWARD
+        facts = kernel_facts()
+        forward, back = facts.widened_norm * forward, facts.widened_backward
     total.elementwise += held * forward * (1 + one.reference + back)
     if made_again(op, one.run.architecture):
         total.recompute += np.where(one.some_again, held * forward, 0.0)
@@ -236,8 +229,9 @@ def _launches(
         # Product, scale, mask, softmax, dropout, product; or one kernel between the products.
         launches = 3.0 if software.fused_softmax else 6.0
     if adapted(op, run):
-        launches += ADAPTER_LAUNCHES
+        launches += kernel_facts().adapter_launches
     if op.kind is OperatorKind.RECURRENCE:
         # The library's one call starts the kernels of every step, without Python.
-        return launches * run.sequence_length * min(1.0, USUAL_LAUNCH_S / software.launch_s)
+        usual = min(1.0, kernel_facts().usual_launch_s / software.launch_s)
+        return launches * run.sequence_length * usual
     return launches

@@ -6,13 +6,8 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
-from advisor.equations.training.memory import blockwise_state_bytes, factored_state_elements
-from advisor.equations.training.optimizers import (
-    MUON_BYTES,
-    factored_state_share,
-    muon_state_elements,
-    widened_gradient_bytes,
-)
+from advisor.equations.training.memory import blockwise_state_bytes
+from advisor.equations.training.optimizers import MUON_BYTES, widened_gradient_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
@@ -29,11 +24,6 @@ COPIES: Final[dict[Optimizer, float]] = {
 EIGHT_BIT: Final = (Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT)
 
 
-def state_format_bytes(run: TrainingRun) -> float:
-    """Size of one element of a state that is not quantised. [bytes]"""
-    return FORMAT_BYTES[run.switches.adapter_format if run.frozen else run.recipe.optimizer_states]
-
-
 def optimizer_bytes_per_parameter(run: TrainingRun) -> float:
     """Optimizer states of one trained parameter, on average. [bytes]
 
@@ -42,7 +32,8 @@ def optimizer_bytes_per_parameter(run: TrainingRun) -> float:
     Leaves out that 8-bit optimizers keep tensors under 4,096 elements in fp32 (under a thousandth),
     and the step counters.
     """
-    size = state_format_bytes(run)
+    stored = run.switches.adapter_format if run.frozen else run.recipe.optimizer_states
+    size = FORMAT_BYTES[stored]
     if run.optimizer in EIGHT_BIT:
         return float(2 * blockwise_state_bytes(elements=1.0))
     if run.optimizer not in COPIES and run.frozen:
@@ -55,7 +46,9 @@ def optimizer_bytes_per_parameter(run: TrainingRun) -> float:
             _matrix(op) * op.layers for op in run.architecture.matmuls() if op.part is Part.BLOCK
         )
         total = run.architecture.total_parameters
-        return size * float(muon_state_elements(matrices=matrices, parameters=total)) / total
+        # A momentum for each matrix; AdamW, with two states, updates embeddings, head and vectors
+        # (Liu et al. 2025, arXiv:2502.16982, section 2).
+        return size * (matrices + 2.0 * (total - matrices)) / total
     return COPIES[run.optimizer] * size
 
 
@@ -100,15 +93,14 @@ def gradient_cast_bytes(run: TrainingRun, layout: LayoutArrays, partition: Float
 
 
 def _matrix(op: Operator) -> float:
-    return _elements(op.in_features, op.out_features, op.experts)
-
-
-def _elements(rows: int, columns: int, experts: int) -> float:
-    return float(rows * columns * max(1, experts))
+    return float(op.in_features * op.out_features * max(1, op.experts))
 
 
 def _factored_share(architecture: ModelArchitecture) -> float:
-    """State elements of Adafactor over parameters."""
+    """State elements of Adafactor over parameters: one sum for each row and each column.
+
+    Vectors keep a state of their own shape. Shazeer and Stern 2018, arXiv:1804.04235, section 3.
+    """
     kept = matrices = 0.0
     for op in architecture.operators:
         experts = max(1, op.experts)
@@ -122,7 +114,7 @@ def _factored_share(architecture: ModelArchitecture) -> float:
         if op.parameters < rows * columns * experts:
             # A tied head has its own bias, but no matrix of its own.
             continue
-        kept += op.layers * experts * float(factored_state_elements(rows=rows, columns=columns))
+        kept += op.layers * experts * (rows + columns)
         matrices += op.layers * experts * rows * columns
     total = architecture.total_parameters
-    return float(factored_state_share(kept=kept, matrices=matrices, parameters=total))
+    return (kept + total - matrices) / total

@@ -6,7 +6,7 @@ import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
 from advisor.architecture.table.operators import OperatorKind
-from advisor.equations.flops import adapter_flops_per_token, least_time_s, training_flops_per_token
+from advisor.equations.flops import adapter_flops_per_token, training_flops_per_token
 from advisor.equations.pricing import checkpoint_interval_s
 from advisor.equations.training.goodput import goodput
 from advisor.errors import refusal
@@ -22,11 +22,11 @@ from advisor.estimate.hardware.kernel_facts import kernel_facts
 from advisor.estimate.hardware.kernel_times import IN_LIBRARY
 from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.serving.images import tower_parameters
-from advisor.estimate.terms import shape_widening, time_terms
+from advisor.estimate.terms import shape_widening, term, time_terms
 from advisor.estimate.training.delivered import delivered_interval, losses, machines_of, run_terms
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.step_time import TrainingTime, training_time
-from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.record import by_identity, record
 from advisor.foundation.units import HOUR_S, trimmed
 from advisor.nouns.hardware import Accelerator, Node, Segment
@@ -145,28 +145,25 @@ def count_flops(run: TrainingRun, layout: ParallelLayout) -> FlopCount:
     hardware = float(hardware_flops_per_token(run, recompute)[0])
     tokens = run.tokens_per_step
     backward = "2 x forward" if not run.frozen else "1 x forward + adapters (frozen weights)"
-    parts = (
-        ("matmul", "Matrix products of the blocks, forward", fold.block_matmul),
-        ("attention", "Attention scores and values, forward", fold.block_attention),
-        ("head", "Vocabulary projection, forward", fold.head),
-        ("adapters", "Adapters, forward", fold.adapters),
-    )
+    parts = {
+        "matmul": fold.block_matmul,
+        "attention": fold.block_attention,
+        "head": fold.head,
+        "adapters": fold.adapters,
+    }
     return FlopCount(
         model_per_step=per_token * tokens,
         hardware_per_step=hardware * tokens,
         per_token=per_token,
         terms=tuple(
-            Term(
-                name=name,
-                title=title,
-                value=value * tokens,
-                unit="FLOPs",
-                formula=f"tokens per step x FLOPs per token; backward: {backward}",
-                substituted=f"{trimmed(tokens, 4)} x {trimmed(value, 4)}",
-                reference="kaplan2020",
+            term(
+                *("training_flops", name, each * tokens, "FLOPs"),
+                backward=backward,
+                tokens=trimmed(tokens, 4),
+                each=trimmed(each, 4),
             )
-            for name, title, value in parts
-            if value
+            for name, each in parts.items()
+            if each
         ),
     )
 
@@ -216,7 +213,8 @@ def describe_time(
     candidates = Candidates.of([layout], accelerator, node, kernels, compute=run.recipe.compute)
     hours_array, time = evaluate_run_hours(run, candidates, calibration)
     hours, step = float(hours_array[0]), float(time.step[0])
-    _check_joined(step, layout, accelerator, node)
+    if not np.isfinite(step):
+        raise refusal("machines_without_network", layout=layout, node=node, card=accelerator)
     spread = _spread(run, layout, accelerator, calibration)
     # The range never goes beyond the data sheet's peak.
     least_s = _least_step_s(run, candidates)
@@ -268,15 +266,6 @@ def describe_time(
     )
 
 
-def _check_joined(
-    step_s: float, layout: ParallelLayout, accelerator: Accelerator, node: Node
-) -> None:
-    """Refuse a layout over machines without a network: its step would take forever."""
-    if np.isfinite(step_s):
-        return
-    raise refusal("machines_without_network", layout=layout, node=node, card=accelerator)
-
-
 def _spread(
     run: TrainingRun, layout: ParallelLayout, accelerator: Accelerator, calibration: Calibration
 ) -> _Spread:
@@ -300,17 +289,16 @@ def _spread(
 
 
 def _least_step_s(run: TrainingRun, candidates: Candidates) -> float:
-    """Time of a step's model FLOPs at the data sheet's peak. [s]"""
+    """Time of a step's model FLOPs at the data sheet's peak. [s]
+
+    Divided by the real time, it is the utilisation of model FLOPs (Chowdhery et al. 2022,
+    arXiv:2204.02311, appendix B).
+    """
     hardware = candidates.hardware
     library = any(op.kind in IN_LIBRARY for op in run.architecture.operators)
     peak = hardware.library_flops_per_s if library else hardware.peak_flops_per_s
-    return float(
-        least_time_s(
-            flops=model_flops_per_token(run) * run.tokens_per_step,
-            accelerators=float(candidates.layout.accelerators[0]),
-            peak_flops_per_s=float(peak[0]),
-        )
-    )
+    flops = model_flops_per_token(run) * run.tokens_per_step
+    return flops / float(candidates.layout.accelerators[0]) / float(peak[0])
 
 
 _BINDING = {

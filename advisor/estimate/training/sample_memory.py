@@ -8,7 +8,7 @@ existing gradients and the row's temporaries have the largest sum.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,69 +63,6 @@ class BackwardWalk:
     """16-bit copies in the backward pass of the loss, by policy. [bytes]"""
 
 
-@record
-class _Row:
-    """One layer of a row: kept tensors, copies, gradients and temporaries. [bytes]"""
-
-    saved: float
-    casts: float
-    parameters: float
-    transient: float
-    lookup: float = 0.0
-
-
-@record
-class _Group:
-    """Rows whose layers alternate."""
-
-    lines: tuple[_Row, ...]
-    layers: int
-    made_again: bool
-    """Whether full recomputation keeps only the input of each layer."""
-    entry: float
-    """That input. [bytes/sample]"""
-    saved: float
-    """Kept tensors of one layer. [bytes/sample]"""
-    casts: float
-    parameters: float
-
-
-@record
-class _Forward:
-    """Tensors that a forward pass has kept so far. [bytes]"""
-
-    kept: float = 0.0
-    remade: float = 0.0
-    """The same under full recomputation."""
-    casts: float = 0.0
-    remade_casts: float = 0.0
-    parameters: float = 0.0
-    """Parameters passed so far; in the backward pass, their gradients come later. [elements]"""
-
-    def after(self, group: _Group, layers: int, *, inputs: int) -> _Forward:
-        """Return what is left after ``layers`` of a group, and its first ``inputs`` inputs."""
-        again = group.made_again
-        return _Forward(
-            kept=self.kept + layers * group.saved,
-            remade=self.remade + (inputs * group.entry if again else layers * group.saved),
-            casts=self.casts + layers * group.casts,
-            remade_casts=self.remade_casts + (0.0 if again else layers * group.casts),
-            parameters=self.parameters + layers * group.parameters,
-        )
-
-
-class _Moment(NamedTuple):
-    """One row of one layer in its backward pass; a column of :class:`BackwardWalk`."""
-
-    kept: float
-    remade: float
-    casts: float
-    remade_casts: float
-    transient: float
-    waiting: float
-    lookup: float
-
-
 def backward_walk(run: TrainingRun, facts: MemoryFacts) -> BackwardWalk:
     """Return the moments of a backward pass.
 
@@ -133,61 +70,39 @@ def backward_walk(run: TrainingRun, facts: MemoryFacts) -> BackwardWalk:
     and the last, when most gradients exist. Full recomputation keeps the input of each block
     (``Operator.segment``), and all tensors outside of blocks.
     """
-    start = _Forward()
-    moments: list[_Moment] = []
+    # Kept tensors, the same under full recomputation, casts of both, and parameters passed so far.
+    start = np.zeros(5)
+    moments: list[Rows] = []
     for _, rows in groupby(run.architecture.operators, key=lambda op: (op.segment, op.layers)):
-        group = _group(tuple(rows), run, facts)
-        for layer in sorted({1, group.layers}):
-            moments += _moments_of_layer(group, start, layer)
-        start = start.after(group, group.layers, inputs=group.layers)
-    table = np.array(moments).T
+        group = tuple(rows)
+        layers, made_again = group[0].layers, group[0].segment > 0
+        saved, casts, parameters, transient, lookup = np.array(
+            [_row(op, run, facts) for op in group]
+        ).T
+        passed = np.cumsum([saved, saved, casts, casts, parameters], axis=1)
+        layer, entry = passed[:, -1].copy(), np.zeros(5)
+        if made_again:
+            layer[[1, 3]] = 0.0
+            entry[1] = sum(segment_input_bytes(op, run) for op in group)
+        for number in sorted({1, layers}):
+            before = start + (number - 1) * layer + number * entry
+            kept, waiting = np.split(before[:, None] + passed, [4])
+            moments.append(np.vstack([kept, waiting - parameters, transient, lookup]))
+        start = start + layers * layer + layers * entry
+    table = np.hstack(moments)
     return BackwardWalk(
         kept=table[0:2],
-        transient=table[4],
         casts=table[2:4],
-        gradients=1.0 - table[5] / max(start.parameters, 1.0),
+        gradients=1.0 - table[4] / max(start[4], 1.0),
+        transient=table[5],
         lookups=table[6],
-        kept_at_loss=np.array([start.kept, start.remade]),
-        casts_at_loss=np.array([start.casts, start.remade_casts]),
+        kept_at_loss=start[0:2],
+        casts_at_loss=start[2:4],
     )
 
 
-def _group(rows: tuple[Operator, ...], run: TrainingRun, facts: MemoryFacts) -> _Group:
-    lines = [_row(op, run, facts, tied=run.architecture.tied_embeddings) for op in rows]
-    return _Group(
-        lines=tuple(lines),
-        layers=rows[0].layers,
-        made_again=rows[0].segment > 0,
-        entry=sum(segment_input_bytes(op, run) for op in rows),
-        saved=sum(line.saved for line in lines),
-        casts=sum(line.casts for line in lines),
-        parameters=sum(line.parameters for line in lines),
-    )
-
-
-def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Moment]:
-    """Return the moments of each row's backward pass in one of the group's layers, 1 first."""
-    before = start.after(group, layer - 1, inputs=layer)
-    moments = []
-    saved = casts = done = 0.0
-    for line in group.lines:
-        saved, casts = saved + line.saved, casts + line.casts
-        moments.append(
-            _Moment(
-                kept=before.kept + saved,
-                remade=before.remade + saved,
-                casts=before.casts + casts,
-                remade_casts=before.remade_casts + casts,
-                transient=line.transient,
-                waiting=before.parameters + done,
-                lookup=line.lookup,
-            )
-        )
-        done += line.parameters
-    return moments
-
-
-def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool) -> _Row:
+def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts) -> tuple[float, ...]:
+    """Kept tensors, casts, parameters, temporaries and second gradient of one layer of a row."""
     size = run.recipe.element_bytes
     transient = size * moved_elements(operator) * operator.largest
     if run.recipe.single and operator.minimal:
@@ -195,14 +110,15 @@ def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool
     transient += size * operator.waiting_elements * operator.largest
     if operator.kind is OperatorKind.ATTENTION:
         transient += transient_bytes(operator, run).per_token_bytes
-    return _Row(
-        saved=fold_saved_bytes((operator,), run).per_token_bytes / operator.layers,
-        casts=2.0 * matrix_elements(operator) * _casts(run) / operator.layers,
-        parameters=float(operator.parameters),
-        transient=transient,
-        lookup=operator.parameters * FORMAT_BYTES[run.recipe.working]
-        if tied and operator.kind is OperatorKind.EMBEDDING and not run.frozen
-        else 0.0,
+    cast = run.recipe.autocast and not run.frozen and run.stack.keeps_autocast_copies
+    tied = run.architecture.tied_embeddings and not run.frozen
+    twice = tied and operator.kind is OperatorKind.EMBEDDING
+    return (
+        fold_saved_bytes((operator,), run).per_token_bytes / operator.layers,
+        2.0 * matrix_elements(operator) * cast / operator.layers,
+        float(operator.parameters),
+        transient,
+        operator.parameters * FORMAT_BYTES[run.recipe.working] * twice,
     )
 
 
@@ -264,7 +180,3 @@ def matrix_elements(operator: Operator) -> float:
         return 0.0
     one = operator.in_features * operator.out_features * operator.groups * operator.experts
     return float(operator.layers * one)
-
-
-def _casts(run: TrainingRun) -> bool:
-    return run.recipe.autocast and not run.frozen and run.stack.keeps_autocast_copies

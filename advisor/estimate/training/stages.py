@@ -1,6 +1,7 @@
 """Pipeline stages that can be the fullest: the first, the last, and an uneven second."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,19 +43,6 @@ class Stage:
     is_last: bool
 
 
-@record
-class _Part:
-    """Position of a stage, and its parameters outside of blocks."""
-
-    index: Floats
-    layers: Floats
-    ends: Floats
-    """Parameters of embedding and head. [elements]"""
-    lookup: Floats
-    """Parameters of the embedding only. [elements]"""
-    is_last: bool = False
-
-
 def in_effect(layout: LayoutArrays) -> LayoutArrays:
     """Return the layout with the sharding that takes effect and its ranks.
 
@@ -76,16 +64,11 @@ def stages_of(run: TrainingRun, layout: LayoutArrays) -> tuple[Stage, ...]:
     """
     fold = fold_parameters(run.architecture)
     if run.method is not None:  # Tools load the whole checkpoint, and pretrain the text alone.
-        held = fold.embedding_replicated + tower_parameters(run.architecture)
-        fold = replace(fold, embedding_replicated=held)
+        tables = fold.embedding_replicated + tower_parameters(run.architecture)
+        fold = replace(fold, embedding_replicated=tables)
     layers = float(run.architecture.num_hidden_layers)
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
-    return tuple(
-        _stage(part, fold, layers, layout, micro_batches) for part in _parts(fold, layers, layout)
-    )
-
-
-def _parts(fold: ParameterFold, layers: float, layout: LayoutArrays) -> tuple[_Part, ...]:
+    stage = partial(_stage, fold, layers, layout, micro_batches)
     tensor, pipeline, piped = layout.tensor, layout.pipeline, layout.pipeline > 1
     chunks = layout.virtual_stages
     # Ranks that hold two stages hold two shares.
@@ -97,43 +80,46 @@ def _parts(fold: ParameterFold, layers: float, layout: LayoutArrays) -> tuple[_P
     embedding = fold.embedding_divided / tensor + fold.embedding_replicated
     head = fold.head_divided / tensor + fold.head_replicated
     head_copy = head + (fold.embedding_divided / tensor if fold.tied else 0.0) * piped
-    first = _Part(
-        index=0.0 * pipeline,
-        layers=held - np.minimum(given_up, 1.0),
-        ends=embedding + np.where(piped, 0.0, head),
-        lookup=embedding,
-    )
-    last = _Part(
+    last = stage(
         index=pipeline - 1,
-        layers=held - np.maximum(given_up - 1.0, 0.0),
+        held=held - np.maximum(given_up - 1.0, 0.0),
         ends=head_copy + np.where(piped, 0.0, embedding),
         lookup=np.where(piped, 0.0, embedding),
         is_last=True,
     )
     if not piped.any():  # The only stage is the last.
         return (last,)
+    fewer = held - np.minimum(given_up, 1.0)
+    ends = embedding + np.where(piped, 0.0, head)
+    first = stage(index=0.0 * pipeline, held=fewer, ends=ends, lookup=embedding)
     uneven = (given_up > 0) & (pipeline > 2)
     if not uneven.any():
         return first, last
     # If the second stage has one layer more than the first, use it; otherwise repeat the first.
-    second = _Part(
-        index=np.asarray(uneven, dtype=np.float64),
-        layers=np.where(uneven, held, first.layers),
-        ends=0.0 * embedding,
-        lookup=0.0 * embedding,
-    )
-    return first, last, second
+    index, nothing = np.asarray(uneven, dtype=np.float64), 0.0 * embedding
+    more = np.where(uneven, held, fewer)
+    return first, last, stage(index=index, held=more, ends=nothing, lookup=nothing)
 
 
 def _stage(
-    part: _Part, fold: ParameterFold, layers: float, layout: LayoutArrays, micro_batches: Floats
+    fold: ParameterFold,
+    layers: float,
+    layout: LayoutArrays,
+    micro_batches: Floats,
+    *,
+    index: Floats,
+    held: Floats,
+    ends: Floats,
+    lookup: Floats,
+    is_last: bool = False,
 ) -> Stage:
-    share = part.layers / layers
+    """Return the stage at a place, with ``held`` of the layers; its ends in parameters."""
+    share = held / layers
     block = share * (fold.block_divided / layout.tensor + fold.block_replicated)
     expert = share * fold.block_expert / (layout.tensor * layout.expert)
-    dense, block = block + part.ends, block + expert
-    held = in_flight(
-        stage=part.index,
+    dense, block = block + ends, block + expert
+    flying = in_flight(
+        stage=index,
         pipeline=layout.pipeline,
         virtual_stages=layout.virtual_stages,
         micro_batches=micro_batches,
@@ -141,19 +127,19 @@ def _stage(
     )
     if layout.dual.any():
         both = dualpipe_in_flight(pipeline=layout.pipeline, micro_batches=micro_batches)
-        held = np.where(layout.dual, both, held)
+        flying = np.where(layout.dual, both, flying)
     return Stage(
-        layers=part.layers,
+        layers=held,
         dense=dense,
         expert=expert,
         block=block,
         whole=dense + expert,
         ends=dense + expert - block,
-        lookup=part.lookup,
-        in_flight=np.asarray(held),
+        lookup=lookup,
+        in_flight=np.asarray(flying),
         accumulates=micro_batches > 1,
-        has_head=np.asarray((layout.pipeline <= 1) | part.is_last),
-        is_last=part.is_last,
+        has_head=np.asarray((layout.pipeline <= 1) | is_last),
+        is_last=is_last,
     )
 
 

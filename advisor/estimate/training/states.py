@@ -3,12 +3,8 @@
 import numpy as np
 
 from advisor.architecture.table.operators import Part
-from advisor.equations.training.memory import nf4_bytes, stage_share, state_bytes
-from advisor.equations.training.peaks import (
-    dequantised_bytes,
-    frozen_weight_bytes,
-    gradients_present_bytes,
-)
+from advisor.equations.training.memory import nf4_bytes, stage_share
+from advisor.equations.training.peaks import gradients_present_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
 from advisor.estimate.training.optimizer_states import (
@@ -86,13 +82,12 @@ class _Gradients:
 
 
 def _kept(stage: Stage, layout: LayoutArrays) -> _Kept:
+    """Divide a stage's parameters (Rajbhandari et al. 2020, arXiv:1910.02054, section 5).
+
+    Leaves out padding to multiples of the group's size.
+    """
     group = layout.data * layout.context
-    divided = np.asarray(
-        state_bytes(parameters=stage.dense, bytes_per_parameter=1.0, shards=group)
-        + state_bytes(
-            parameters=stage.expert, bytes_per_parameter=1.0, shards=group / layout.expert
-        )
-    )
+    divided = stage.dense / group + stage.expert / (group / layout.expert)
     return _Kept(*(np.where(layout.sharding >= level, divided, stage.whole) for level in (1, 2, 3)))
 
 
@@ -204,17 +199,17 @@ def _frozen_states(
         widest = max(
             op.in_features * op.out_features for op in run.architecture.in_part(Part.BLOCK)
         )
-        in_block = in_block + dequantised_bytes(elements=widest, tensor=layout.tensor)
+        # Two bytes each, and an fp32 scale for each block of 64 (Dettmers et al. 2023, section 3).
+        in_block = in_block + (2 + 1 / 16) * widest / layout.tensor
     # A trained embedding or head, its gradients and states are in the format of the base.
     trained_ends = stage.ends * (2.0 * run.switches.trained_ends)
     weights, host = _frozen_weights(run, layout, stage), zero
     if run.switches.embedding_on_host:
         host = zero + FORMAT_BYTES["bf16"] * fold_parameters(run.architecture).embedding_divided
-    gradients = (
-        adapters * gradient_bytes_per_parameter(run)
-        + trained_ends
-        + _flat_gradients(run, layout, stage)
-    )
+    gradients = adapters * gradient_bytes_per_parameter(run) + trained_ends
+    if run.switches.flat_units:  # Frozen weights have gradients where they share one with adapters.
+        flat = layout.sharding > SHARD_GRAD_OP
+        gradients = gradients + flat * (FORMAT_BYTES["bf16"] * stage.whole)
     return StageStates(
         weights=weights
         - host
@@ -243,13 +238,6 @@ def _adapters(run: TrainingRun, layout: LayoutArrays) -> Floats:
     return adapters / np.where(layout.sharding >= 1, layout.data, 1.0)
 
 
-def _flat_gradients(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> Floats | float:
-    """Gradients of frozen weights that share a flat unit with adapters. [bytes]"""
-    if not run.switches.flat_units:
-        return 0.0
-    return (layout.sharding > SHARD_GRAD_OP) * (FORMAT_BYTES["bf16"] * stage.whole)
-
-
 def _frozen_weights(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> Floats:
     """Frozen base weights: 16 bits, or NF4 for the matrices of the blocks. [bytes]"""
     group = layout.data * layout.context
@@ -266,9 +254,8 @@ def _frozen_weights(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> Flo
         of_expert = np.where(full, group / layout.expert, 1.0)
         each = dense / ranks + expert / layout.expert / of_expert
         four_bit = np.asarray(share) / layout.tensor * each
-    weights = np.asarray(
-        frozen_weight_bytes(parameters=_kept(stage, layout).from_zero3, four_bit=four_bit)
-    )
+    weights = 2.0 * _kept(stage, layout).from_zero3 - 2.0 * four_bit
+    weights = weights + nf4_bytes(parameters=four_bit)
     if not run.switches.base_raised:
         return weights
     replicated = fold_parameters(run.architecture).block_replicated

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture, Unit
-from advisor.equations.offload import host_transfer_s, host_update_s
+from advisor.equations.offload import host_update_s
 from advisor.equations.training.memory import nf4_bytes, stage_share
 from advisor.equations.training.optimizers import update_bytes
 from advisor.equations.training.pipeline import (
@@ -285,12 +285,9 @@ def offload_time(
     master = FORMAT_BYTES[adapter if run.frozen else run.recipe.master or run.recipe.working]
     cards = np.minimum(layout.accelerators, hardware.node_accelerators)
 
-    def transfer(moved: Floats) -> Floats:
-        return np.asarray(host_transfer_s(moved_bytes=moved, bytes_per_s=link))
-
     def exposed(moved: Floats) -> Floats:
-        hidden = exposed_time_s(traffic_s=transfer(moved), cover_s=cover_s, overlap=network.overlap)
-        return np.asarray(micro_batches * hidden)
+        shown = exposed_time_s(traffic_s=moved / link, cover_s=cover_s, overlap=network.overlap)
+        return np.asarray(micro_batches * shown)
 
     update = host_update_s(
         parameters=updated * cards,
@@ -301,9 +298,9 @@ def offload_time(
     paged = ~optimizer & (run.optimizer is Optimizer.PAGED_ADAMW_8BIT)
     stored = stored_per_micro_batch(run, layout)
     return np.asarray(
-        optimizer * (transfer(updated * (gradient + working)) + update)
+        optimizer * (updated * (gradient + working) / link + update)
         + optimizer * exposed(2 * updated * gradient) * (1.0 - 1.0 / micro_batches)
-        + paged * transfer(2 * states * updated)
+        + paged * (2 * states * updated / link)
         + offloads(layout, Offload.PARAMETERS) * exposed(2 * weights * base)
         + offloads(layout, Offload.ACTIVATIONS) * exposed(2 * stored)
     )

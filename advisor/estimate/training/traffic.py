@@ -11,7 +11,6 @@ from advisor.equations.collectives import (
     all_gather_time_s,
     all_reduce_time_s,
     expert_exchange_time_s,
-    point_to_point_time_s,
     ring_start_s,
 )
 from advisor.equations.training.memory import nf4_bytes
@@ -188,9 +187,7 @@ def pipeline_traffic(
         stride = layout.tensor * layout.context * layout.data
         bandwidth, latency = part.link(2.0 * np.ones_like(layout.tensor), stride)
         spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
-        hop = point_to_point_time_s(
-            message_bytes=part.hidden_bytes / spread, bytes_per_s=bandwidth, latency_s=latency
-        )
+        hop = latency + part.hidden_bytes / spread / bandwidth
         return np.asarray(pipeline_traffic_s(virtual_stages=layout.virtual_stages, hop_s=hop))
 
     return _between(layout.pipeline, hops)

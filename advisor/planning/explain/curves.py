@@ -233,7 +233,8 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
     share = run_goodput(calibration.reliability, count)
     rate = run.tokens_per_step / time.step
     efficiency = rate / count / (rate[0] / count[0])
-    price = _hourly_usd(placement)
+    hourly, instances = placement.usd_per_hour, placement.instances
+    price = hourly / instances if hourly is not None and instances else None
     return Scaling(
         **name,
         provider=provider,
@@ -254,10 +255,3 @@ def scaling(asked: ResolvedCase, placement: Placement) -> Scaling:
             for place in range(len(found))
         ),
     )
-
-
-def _hourly_usd(placement: Placement) -> float | None:
-    """Return the price of one instance. [USD/h]"""
-    if placement.usd_per_hour is None or not placement.instances:
-        return None
-    return placement.usd_per_hour / placement.instances
