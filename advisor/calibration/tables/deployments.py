@@ -167,8 +167,6 @@ def _settings(row: Row) -> tuple[tuple[str, float], ...]:
         found["start_wave"] = 1 / max(rounds, 1.0)
     if row.cell("kernels") == "tuned":
         found["general_experts_s"] = 0.0
-    if row.cell("prefix_cache") == "off":
-        found["kept_state_s"] = 0.0
     if (rendered_s := row.number("template_s")) is not None:
         found["template_s"] = rendered_s
     if row.cell("lengths") == EQUAL:
@@ -247,6 +245,11 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
             ("sampled_sequences", facts.small_sampled_sequences),
             *settings,
         )
+    if row.cell("mixed_chunk") == "on":
+        # Requests fall out of step as under the engine that always mixes.
+        loops = ("start_wave", "loop_variation", "prompts_in_step")
+        first = engine.calibration.serving
+        settings += (("stops_generation", False), *((one, getattr(first, one)) for one in loops))
     strange = name != FIRST_ENGINE and name not in engines
     if row_kind(row) == SINGLE and not facts.backends:
         # Bare generation has no scheduler.
@@ -355,7 +358,7 @@ def benchmark_times(
     wave = np.asarray(waves())
     later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
     if at is not None:
-        wave = np.maximum(wave, waves(share=at))
+        wave = np.asarray(waves(share=at))
         if at >= LATE:
             later = later + _token_beyond_s(times, load, candidates, at)
             wave = np.hypot(wave, _prompt_beyond_s(times, load, at))

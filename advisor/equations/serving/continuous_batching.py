@@ -72,6 +72,40 @@ def prompts_sharing_step(
     return np.clip(concurrency / output_tokens, 1.0, np.maximum(1 / steps_per_prompt, 1.0))
 
 
+def stopped_wait_s(
+    *, concurrency: Number, output_tokens: Number, prompts_sharing: Number, prompt_s: Number
+) -> Number:
+    r"""Time that a prompt waits for others in a closed loop, if prompts stop generation. [s]
+
+    Parameters
+    ----------
+    concurrency : float or ndarray
+        Requests that run on the engine, :math:`N`.
+    output_tokens : float or ndarray
+        Steps of generation per request between two looks for prompts, :math:`O`.
+    prompts_sharing : float or ndarray
+        Prompts that share the step already, :math:`m`.
+    prompt_s : float or ndarray
+        Time that one more prompt takes, :math:`s`. [s]
+
+    Notes
+    -----
+    .. math:: W = s \max\left(\frac{N - 1}{O} - (m - 1),\, 0\right)
+
+    A request follows one that ends, and none ends while prompts stop generation. So no queue builds
+    up: a prompt meets only those whose requests end in the same step.
+
+    Examples
+    --------
+    >>> stopped_wait_s(
+    ...     concurrency=101.0, output_tokens=200.0, prompts_sharing=1.0, prompt_s=0.1
+    ... ).item()
+    0.05
+    """
+    met: Number = np.maximum((concurrency - 1) / output_tokens - (prompts_sharing - 1), 0.0)
+    return prompt_s * met
+
+
 def most_generating(*, prompt_tokens: Number, steps: Number, step_tokens: Number) -> Number:
     r"""Requests that generate at the same time, however many wait for their prompts.
 

@@ -258,7 +258,6 @@ class ServedModel:
             engine.request_overhead_s
             + self.routed_layers * engine.routed_request_overhead_s
             + self.latent_layers * engine.latent_request_overhead_s
-            + self.delta_layers * engine.delta_request_overhead_s
         )
 
     def _layers_with(self, matrix: str) -> int:

@@ -191,7 +191,9 @@ def _matrix_time(
         held = np.maximum(touched / layout.expert, 1.0)
         each = np.maximum(pooled * matrix.active_experts / np.maximum(touched, 1.0), 1.0)
         half = np.where(content.prompt_tokens > 0, hardware.grouped_half_rows, 0.0)
-        efficiency = hardware.matmul_compute * engine.grouped_compute / (1.0 + half / each)
+        busiest = np.where(layout.expert > 1, engine.expert_imbalance, 1.0)
+        slower = (1.0 + half / each) * busiest
+        efficiency = hardware.matmul_compute * engine.grouped_compute / slower
     else:
         held = np.ones_like(tokens)
         efficiency = hardware.matmul_compute
@@ -212,9 +214,6 @@ def _matrix_time(
     )
     reading = moved / (hardware.memory_bandwidth_bytes_per_s * hardware.matmul_bandwidth)
     expansion = held * depth * width * hardware.weight_expansion_s
-    if matrix.experts > 1:
-        busiest = np.where(layout.expert > 1, engine.expert_imbalance, 1.0)
-        time, reading = time * busiest, reading * busiest
     return np.asarray(time) + expansion, np.asarray(reading)
 
 

@@ -16,6 +16,7 @@ from advisor.equations.serving.continuous_batching import (
     prefill_extra_s,
     prompt_service_s,
     prompts_sharing_step,
+    stopped_wait_s,
 )
 from advisor.equations.serving.engine import (
     prefill_wait_s,
@@ -118,6 +119,8 @@ class _Prompt:
     """To its own first token."""
     service_s: Floats
     """For which it occupies the engine."""
+    wait_s: Floats | None
+    """For the prompts of others; None where generation goes on beside them."""
 
 
 @together
@@ -302,11 +305,12 @@ def _prompt(
     engine: ServingFacts,
 ) -> _Prompt:
     prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
-    prompt_s = prompt_s + engine.kept_state_s * served.delta_layers
+    prompt_s = prompt_s + engine.delta_prompt_s * served.delta_layers
     chunks = np.maximum(at_once.steps_per_prompt, 1.0)
+    looks = np.maximum(load.output_tokens / load.accepted / engine.steps_between, 1.0)
     sharing = prompts_sharing_step(
         concurrency=at_once.running,
-        output_tokens=np.maximum(load.output_tokens / load.accepted / engine.steps_between, 1.0),
+        output_tokens=looks,
         steps_per_prompt=at_once.steps_per_prompt,
     )
     read_s, own_s, beside_s = at_once.mixed_s, at_once.mixed_s, at_once.alone_s
@@ -336,7 +340,18 @@ def _prompt(
         full_step_s=at_once.full_s,
         pipeline=at_once.apart,
     )
-    return _Prompt(np.asarray(extra), np.asarray(first_token), np.asarray(service))
+    wait = None
+    if engine.stops_generation:
+        further = np.where(at_once.steps_per_prompt < 1, _further_prompt_s(at_once), service)
+        met = stopped_wait_s(
+            concurrency=at_once.running,
+            # Requests that end together are a wave, which only a load generator has.
+            output_tokens=np.inf if engine.ends_together else looks,
+            prompts_sharing=sharing,
+            prompt_s=further,
+        )
+        wait = np.asarray(met)
+    return _Prompt(np.asarray(extra), np.asarray(first_token), np.asarray(service), wait)
 
 
 def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
@@ -374,16 +389,20 @@ def _answer_s(
     # A wider cache or a slower link slows generation, but it does not shorten the queue.
     hindered = further / load.accepted * (at_once.decode.cache + at_once.decode.network)
     alone = arrival_s + prompt.first_token_s
-    waits = (
-        prefill_wait_s(
-            concurrency=requests,
-            service_s=prompt.service_s,
-            generation_s=generation - hindered,
-            variation=variation,
+    first, queued = (
+        alone
+        + (
+            prefill_wait_s(
+                concurrency=requests,
+                service_s=prompt.service_s,
+                generation_s=generation - hindered,
+                variation=variation,
+            )
+            if prompt.wait_s is None
+            else prompt.wait_s
         )
         for requests in (at_once.placed, at_once.asked)
     )
-    first, queued = (alone + wait for wait in waits)
     running = first + generation
     # Little's law: as many requests end in a second, whatever waits.
     latency = running * at_once.asked / at_once.placed

@@ -141,7 +141,8 @@ class ServingFacts(Noun):
     sparse_heads: Count = 1
     """Heads to which kernels of attention with an index pad those of a rank."""
     expert_imbalance: Annotated[Positive, Field(ge=1)] = 1.0
-    """Time of the busiest rank of an expert group relative to even routing."""
+    """Rows of the busiest rank of an expert group over those of even routing. The weights that a
+    rank reads do not grow with its rows."""
     index_overhead_s: Seconds = 0.0
     """Fixed cost per step of each layer whose attention picks keys by an index, beyond the index's
     products: kernels that round, score and pick the keys of every sequence. [s]"""
@@ -157,17 +158,15 @@ class ServingFacts(Noun):
     prompt_overhead_s: Seconds = 0.0
     """Time that one prompt adds to each layer of the step that carries it, beyond its tokens:
     kernels start one by one, without captured graphs. [s]"""
-    kept_state_s: Seconds = 0.0
-    """Time that each recurrence by the delta rule adds to a prompt if the cache of prefixes keeps
-    its state: the scheduler no longer works ahead, and states are copied. [s]"""
+    delta_prompt_s: Seconds = 0.0
+    """Time that each recurrence by the delta rule adds to the step that carries a prompt: many
+    small kernels, which the host starts one by one. [s]"""
     request_overhead_s: Seconds = 0.0
     """Time from a request's arrival to its first step: transport, tokenisation, scheduling. [s]"""
     routed_request_overhead_s: Seconds = 0.0
     """What each layer of routed experts adds to that time. [s]"""
     latent_request_overhead_s: Seconds = 0.0
     """What each layer of latent attention adds to it. [s]"""
-    delta_request_overhead_s: Seconds = 0.0
-    """What each recurrence by the delta rule adds to it. [s]"""
     stops_generation: bool = False
     """Whether a step that reads prompts carries no running sequence."""
     ends_together: bool = False
