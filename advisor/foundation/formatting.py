@@ -16,6 +16,8 @@ Value = float | Range
 NUMBER: Final = re.compile(r"\d[\d.]*")
 
 EN_DASH: Final = "\u2013"
+HYPHEN_MINUS: Final = re.compile(r"(?<![\w.)\]%$-])-(?=\$?\d)")
+"""A hyphen before a number, not within a date, a name or an option."""
 WIDE_SPAN: Final = 2.0
 """A range wider than this factor shows one significant digit."""
 STEPS_PER_RANGE: Final = 4
@@ -180,6 +182,15 @@ def money_at_most(usd: float) -> str:
     '$1,800'
     """
     return money(units.round_significant(usd, 2, "up"))
+
+
+def with_minus(text: str) -> str:
+    """Return a text whose negative numbers have the minus sign of the charts' ticks.
+
+    >>> with_minus("from -$560 to -2 %, 2026-10-10"), with_minus("Phi-4 -ngl 43")
+    ('from \u2212$560 to \u22122 %, 2026-10-10', 'Phi-4 -ngl 43')
+    """
+    return HYPHEN_MINUS.sub("\N{MINUS SIGN}", text)
 
 
 def signed_money(usd: float) -> str:

@@ -56,7 +56,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),
-                together: model.context_together,
+                **({together: model.context_together} if fits.concurrency > 1 else {}),
                 "Loss of quality": model.served.quality or ABSENT,
                 "Software": model.served.software_title,
                 "Start it with": model.served.layout.host_options or ABSENT,

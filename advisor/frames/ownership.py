@@ -5,7 +5,7 @@ from typing import Final
 import pandas as pd
 
 from advisor.foundation.dates import marked
-from advisor.foundation.formatting import hourly_price, money, years
+from advisor.foundation.formatting import hourly_price, money, with_minus, years
 from advisor.foundation.units import round_significant
 from advisor.frames.rows import Cells, Rows, columns, tabled
 from advisor.owning.results import Effect, Ownership, RentCost, Strip
@@ -60,8 +60,8 @@ def effects_frame(found: Ownership) -> Cells:
         if item.low < item.high:
             yield (
                 item.title,
-                input_text(item.low, item.unit),
-                input_text(item.high, item.unit),
+                with_minus(input_text(item.low, item.unit)),
+                with_minus(input_text(item.high, item.unit)),
                 item.saving_at_low_usd,
                 item.saving_at_high_usd,
                 base,
@@ -70,7 +70,7 @@ def effects_frame(found: Ownership) -> Cells:
 
 @tabled
 def effects_table(found: Ownership) -> Rows:
-    """Return inputs with bounds, break-even at the bounds, and the value that flips the answer."""
+    """Return inputs with bounds, and break-even at the bounds."""
     for item in found.effects:
         yield {
             "Input": item.title,
@@ -78,9 +78,6 @@ def effects_table(found: Ownership) -> Rows:
             "Buy above": _hours(item.hours_at_low),
             "To": input_text(item.high, item.unit),
             "Buy above ": _hours(item.hours_at_high),
-            "Both cost the same at": (
-                "-" if item.flips_at is None else input_text(item.flips_at, item.unit)
-            ),
         }
 
 
@@ -98,7 +95,8 @@ def flips_table(found: Ownership) -> Rows:
 def flips_sentence(found: Ownership) -> str:
     """Return which input turns the answer with the smallest change."""
     owning = found.saving_usd is not None and found.saving_usd.expected >= 0
-    now = f"{'Owning' if owning else 'Renting'} costs less now."
+    less, more = ("Owning", "renting") if owning else ("Renting", "owning")
+    now = f"{less} costs less than {more} now."
     nearest = next(iter(_flips(found)), None)
     if nearest is None:
         return f"{now} No plausible value of one input alone turns this."
@@ -122,15 +120,13 @@ def _flips(found: Ownership) -> list[tuple[Effect, float, float]]:
 
 
 def owned_sentence(found: Ownership) -> str:
-    """Return what a machine costs who has it already, beside the cheapest rent."""
+    """Return what a machine costs who has it already, beside the cheapest rent; then all else."""
     upkeep = sum(line.usd for line in found.own.lines if line.name in UPKEEP)
-    text = (
-        "This compares buying anew. A machine that you have already costs you its upkeep alone, "
-        f"{money(round_significant(upkeep, 2))} over {years(found.months)}"
-    )
-    if found.against is None:
-        return f"{text}."
-    return f"{text}; renting costs {money(found.rents[found.against].total_usd)}."
+    rent = None if found.against is None else found.rents[found.against].total_usd
+    text = "Use what you have" if rent is None or upkeep <= rent.expected else "Rent all the same"
+    text += f": it costs its upkeep alone, {money(round_significant(upkeep, 2))} over "
+    text += years(found.months) + ("" if rent is None else f"; renting costs {money(rent)}")
+    return f"{text}. To buy it anew is another question: {found.answer}"
 
 
 def bill_table(found: Ownership) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Lessons about money and energy: tokens, owning, the wrong card, heat."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from advisor import api
@@ -12,6 +13,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import plain, trimmed
 from advisor.lessons.asked import Asked
 from advisor.lessons.results import Bar, Figures
+from advisor.nouns.limits import Objective
 from advisor.owning.results import RentKind
 from advisor.planning.results import Candidate, RejectionCode
 
@@ -72,8 +74,20 @@ def _bar(item: Candidate, label: str, plan: Estimate) -> Bar:
     assert item.cost_usd is not None
     time = item.hours or item.tpot_ms
     unproven = time is not None and time.evidence is Evidence.ASSUMED
-    text = f"{money(item.cost_usd)}{', no run published' if unproven else ''}"
+    text = f"{money(item.cost_usd, with_range=True)}{', no run published' if unproven else ''}"
     return Bar.of(label, item.cost_usd, text, chosen=item.accelerator == plan.accelerator)
+
+
+def _surer(asked: Asked, bars: Iterable[Bar]) -> Iterator[str]:
+    """Say why the cheapest plan is not the card with the lowest expected cost."""
+    paid, aims = asked.plan.cost.rent_usd, asked.recommendation.rankings
+    if paid is None or not aims or aims[0].objective is not Objective.CHEAPEST:
+        return
+    if any(bar.value.expected < paid.expected for bar in bars):
+        yield (
+            "A card that is expected to cost less than the plan may cost more: its price is old or "
+            "a marketplace's, or no run on it is published. The plan has the lowest upper end."
+        )
 
 
 def own(asked: Asked) -> Figures:
@@ -127,12 +141,13 @@ def more_memory(asked: Asked) -> Figures:
             has_most += f" and costs {money(_cost(most))} for {what}; the plan costs {money(paid)}"
         sentences.append(f"{has_most}.")
     ordered = sorted(best[:MOST_CARDS], key=lambda item: sizes[item.accelerator])
+    bars = [
+        _bar(item, f"{memory(sizes[item.accelerator])}: {item.label}", plan) for item in ordered
+    ]
     return Figures(
-        sentences=tuple(sentences),
+        sentences=(*sentences, *_surer(asked, bars)),
         axis=f"USD for {what}, least memory first",
-        bars=tuple(
-            _bar(item, f"{memory(sizes[item.accelerator])}: {item.label}", plan) for item in ordered
-        ),
+        bars=tuple(bars),
     )
 
 

@@ -80,12 +80,16 @@ def answer(
             f"above {value.low:,.0f}, at worst {worst})."
         )
     asked = f"{main.hours:,.0f} hours a month for {years(main.months)}"
-    parts = [_verdict(main, cards, asked), use, _cheaper(compared, main)]
+    verdict = _verdict(main, cards, asked)
+    parts = [verdict, use, _cheaper(compared, main)]
     if hosted := next((item for item in rents if item.kind is RentKind.API), None):
         rent = float(main.rent(main.spread.base, hours=main.hours))
         own = rent - float(main.saving(main.spread.base))
-        least = hosted.total_usd.expected < min(rent, own)
-        parts.insert(1 if least else len(parts), _api(hosted, least=least))
+        if hosted.total_usd.expected < min(rent, own):
+            without = f"Without it: {verdict[0].lower()}{verdict[1:]}"
+            parts[:1] = [_api(hosted, least=years(main.months)), without]
+        else:
+            parts.append(_api(hosted))
     return " ".join(filter(None, parts))
 
 
@@ -94,10 +98,10 @@ def in_host(estimate: Estimate, inputs: Sequence[Assumption]) -> Iterator[str]:
     held = estimate.memory.host_bytes
     if held.expected:
         counted = any("32 GB more" in item.source for item in inputs)
-        usual = "has no more memory than usual: see that yours covers it"
+        price = "includes it" if counted else "is of one with the usual memory"
         yield (
             f"The work fits with {memory(held.high)} in the host's memory for each card: see that "
-            f"the machine has it. The price here {'includes it' if counted else usual}."
+            f"the machine has it. The price here {price}."
         )
 
 
@@ -130,7 +134,7 @@ def narrower(
         yield (
             f"Its weights have 16 bits, as published; in {EIGHT_BITS} (published loss: "
             f"{quality_words(EIGHT_BITS)}) {whole(least.machines)} x {least.machine_name} for "
-            f"{money(least.usd)} do it: state that to compare."
+            f"{money(least.usd)} do it: choose it to compare."
         )
 
 
@@ -163,11 +167,15 @@ def _cheaper(compared: list[Comparison], main: Comparison) -> str:
     return f"{first.tenancy.title} would cost {saved} less to rent, but {catch}."
 
 
-def _api(item: RentCost, *, least: bool) -> str:
-    """Return a hosted model with its bill and break-even, and whether it costs the least."""
+def _api(item: RentCost, *, least: str = "") -> str:
+    """Return a hosted model with its bill and break-even; where it costs the ``least``, how long.
+
+    A plan of a fleet begins alike then.
+    """
     total = money(round_significant(item.total_usd.expected, 2))
     text = f"{item.title} would bill {total} for the same work"
-    text += ", less than buying or renting" * least
+    if least:
+        text = f"Call the {item.title}: {total} over {least}, less than buying or renting"
     requests = item.break_even_requests_per_day
     if requests is not None:
         text += (

@@ -96,6 +96,18 @@ def test_every_page_keeps_the_case_in_its_address(name: str) -> None:
     assert again.text_input(key="in_tokens").value == "20M"
 
 
+def test_who_owns_a_card_reads_what_to_type_and_what_its_use_costs() -> None:
+    card = {"rent": "own", "own_accelerator": "rtx-3060-12gb"}
+    question = card | {"task": "serve", "users": "1"}
+    [command] = [item.value for item in opened("advisor", question).code]
+    assert re.match(r"llama-server (-hf|-m) \S+ -c \d+ -np 1 -ngl ", command)
+    assert "\n" not in command
+    assert "tokens/s" in opened("fits", question).get("html")[0].proto.body
+    asked = opened("fits", card | {"task": "serve", "requests_per_second": "1000"})
+    assert "keeps up with only" in asked.get("html")[0].proto.body
+    assert "Use what you have: it costs its upkeep alone" in text(opened("rent_or_buy", card))
+
+
 def test_rent_or_buy_answers_for_the_model_of_the_question() -> None:
     page = opened("rent_or_buy", {"model": "llama-3.2-1b"})
     asked = tune(

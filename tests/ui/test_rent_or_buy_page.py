@@ -200,7 +200,7 @@ def test_the_value_of_each_input_that_turns_the_answer(found: Ownership) -> None
     assert table["Hours in use"] == ["500 h a month", "below 33.3 h a month"]
     assert table["Price of one accelerator"] == ["$2,000", "above $30,000"]
     assert table["Rent, all instances"] == ["$1.00/h", "below $0.0667/h"]
-    assert tables.flips_sentence(found).startswith("Owning costs less now.")
+    assert tables.flips_sentence(found).startswith("Owning costs less than renting now.")
 
 
 def test_a_slider_fills_the_box_and_changes_the_sentence() -> None:

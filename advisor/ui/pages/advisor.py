@@ -74,6 +74,7 @@ chosen = picks(recommendation)
 remedies.undo(found.inputs)
 remedies.own_card(found.inputs)
 results.compared(opened, found)
+details.start(found)
 results.numbers(found)
 results.assumed(found)
 if chosen:

@@ -14,6 +14,7 @@ from advisor.foundation.references import citation
 from advisor.frames import turning as tables
 from advisor.frames.points import Pick, filtered, picks, rejections_frame, verdicts
 from advisor.nouns.case import Case, Hardware
+from advisor.ui.forms.rules import OWN
 from advisor.ui.parts.chart_view import TABLE_PX, draw, plan_asked, table_below
 from advisor.ui.parts.widgets import behind, csv_button, download_file, select, show_mistake
 from advisor.ui.parts.wording import plain, text_table
@@ -24,6 +25,8 @@ from advisor.ui.session.state import Answer
 PAGE_ROWS: Final = 12
 ALL_REASONS: Final = "All reasons"
 CODE: Final = re.compile(r"(^\s*```.*?^\s*```)", re.DOTALL | re.MULTILINE)
+LAUNCH: Final = re.compile(r"^ *set -euo pipefail\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+"""What the script in a set-up checklist does."""
 HEADING: Final = re.compile(r"^#", re.MULTILINE)
 
 
@@ -202,6 +205,26 @@ def download(found: Answer) -> None:
         show_mistake(error, blocked=True)
     else:
         download_file("Download", file, key="download")
+
+
+def start(found: Answer) -> None:
+    """Show who owns the cards the command that starts a server of the first plan.
+
+    It is the last of its file; a file that writes other files first has none to type.
+    """
+    plans, case = found.recommendation.plans, found.recommendation.case
+    if found.inputs.rent != OWN or not plans or plans[0].estimate.serving is None:
+        return
+    try:
+        steps = api.export(case, "checklist", answer=found.recommendation).content
+    except InputError:  # told where it is set up
+        return
+    launch = LAUNCH.search(steps)
+    if launch is None or "<<" in launch[1]:
+        return
+    *_, command = launch[1].replace("\\\n", " ").strip().splitlines()
+    st.markdown("Start it (*Set it up*, below, says how to get the software and the weights):")
+    st.code(" ".join(command.split()), language=None, wrap_lines=True)
 
 
 @behind("Set it up", key="set_up", icon="build")

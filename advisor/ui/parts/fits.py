@@ -12,9 +12,9 @@ from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
 from advisor.charts.memory import fits_chart, fits_finding
 from advisor.errors import InputError
-from advisor.foundation.formatting import duration, memory_against
+from advisor.foundation.formatting import duration, memory_against, milliseconds, rate
 from advisor.foundation.formatting import memory as memory_size
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames.machine import fits_memory_frame, fits_table, training_fits_table
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_sent
@@ -169,8 +169,18 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
         beside = f", and {memory_size(host)} of the host's memory{each}" if host else ""
         hours = estimate.time and duration(estimate.time.run_hours.scaled(HOUR_S), with_range=True)
         how = "likely fits" if estimate.memory.tight else "fits"
-        memory_words = f"it takes {needed} of {usable}{there}{beside}"
-        return f"{work} {how} {where}: {memory_words}.{f' The run takes {hours}.' if hours else ''}"
+        served = estimate.serving
+        if served and served.arrivals and served.arrivals.load > 1:
+            most, asked = served.arrivals.most_requests_per_s, served.arrivals.asked_requests_per_s
+            where += f", which keeps up with only {rate(most, '').strip()} of {asked:g} requests/s"
+        said = f"{work} {how} {where}: it takes {needed} of {usable}{there}{beside}."
+        if served and served.streams:
+            pace = served.tpot_ms.scaled(MILLISECOND).reciprocal()
+            said += f" Each user gets {rate(pace, 'tokens/s', with_range=True)}."
+        elif served:
+            each = milliseconds(served.tpot_ms.scaled(MILLISECOND), with_range=True)
+            said += f" It works {each} {served.timed}."
+        return f"{said} The run takes {hours}." if hours else said
     if estimate.crowded:
         return f"{work} does not fit {where}: {estimate.crowded}."
     # The search of the other pages takes the host's memory where nothing else fits.

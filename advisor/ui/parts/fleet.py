@@ -23,7 +23,7 @@ from advisor.ui.forms.rules import OWN as OWN_CARDS
 from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
-from advisor.ui.parts.widgets import box, download, show_mistake
+from advisor.ui.parts.widgets import behind, box, download, show_mistake
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
@@ -309,13 +309,20 @@ def show(portfolio: api.Portfolio) -> None:
         text_table(tables.ways_table(plan))
     for text in plan.looser:
         st.markdown(plain(text))
-    with st.expander("Cash by quarter"):
-        text_table([item.cells for item in plan.cash])
-    with st.expander("Energy, and what the plan leaves out"):
-        for note in filter(None, (plan.energy, *plan.notes)):
-            st.markdown(plain(note))
+    _cash(plan)
+    _left_out(plan)
     with st.container(horizontal=True):
         _files(plan)
+
+
+@behind("Cash by quarter", key="fleet_cash", icon="payments")
+def _cash(plan: api.FleetPlan) -> None:
+    text_table([item.cells for item in plan.cash])
+
+
+@behind("Energy, and what the plan leaves out", key="fleet_left_out", icon="checklist")
+def _left_out(plan: api.FleetPlan) -> None:
+    st.markdown("\n".join(f"- {plain(note)}" for note in (plan.energy, *plan.notes) if note))
 
 
 def _files(plan: api.FleetPlan) -> None:

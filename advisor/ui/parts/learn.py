@@ -3,6 +3,7 @@
 import functools
 from typing import Final
 
+import pandas as pd
 import streamlit as st
 
 from advisor.charts.lessons import lesson_chart
@@ -12,7 +13,7 @@ from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
-from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.chart_view import draw, table_below
 from advisor.ui.parts.results import status
 from advisor.ui.parts.widgets import box, show_mistake
 from advisor.ui.parts.wording import on_phone, plain
@@ -91,9 +92,8 @@ def _show(shown: Lesson, newest: str) -> None:
         st.markdown(plain(sentence))
     if len(shown.figures.bars) >= FEWEST_BARS:
         draw(lesson_chart, shown.figures, key="learn_chart")
-        with st.expander("View as table", type="compact"):
-            for bar in shown.figures.bars:
-                st.markdown(plain(f"{bar.label}: {bar.text}"))
+        rows = [{"": bar.label, shown.figures.axis: bar.text} for bar in shown.figures.bars]
+        table_below("learn", lambda: pd.DataFrame(rows), lambda: pd.DataFrame(rows))
     for key in shown.references:
         st.markdown(plain(citation(key), links=True))
     st.caption(

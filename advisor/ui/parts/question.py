@@ -78,9 +78,10 @@ def name_tab(title: str, inputs: Inputs) -> None:
 
 def offer_examples(inputs: Inputs) -> None:
     """Offer the examples to a reader who has changed nothing yet."""
-    if inputs != DEFAULTS:
+    place = st.container(horizontal=True, vertical_alignment="center", key="examples")
+    if inputs != DEFAULTS:  # an empty place: boxes that moved would lose the reader's focus
         return
-    with st.container(horizontal=True, vertical_alignment="center", key="examples"):
+    with place:
         st.markdown("Change what you like, or try:", width="content")
         for title, example in EXAMPLES.items():
             st.button(title, on_click=state.take, args=(vars(example),), key=title)

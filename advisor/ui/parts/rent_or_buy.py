@@ -45,9 +45,8 @@ def page() -> None:
         money_inputs.ask_further(None)
     else:
         with said:
-            status(found.answer)
-            if asked.inputs.rent == OWN:
-                st.markdown(plain(tables.owned_sentence(found)))
+            owned = asked.inputs.rent == OWN
+            status(tables.owned_sentence(found) if owned else found.answer)
             remedies.undo(asked.inputs)
             _sliders(found)
             _numbers(found)

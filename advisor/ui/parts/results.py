@@ -183,8 +183,10 @@ def _card(pick: Pick) -> None:
     lines = [f"**{plain(pick.plan.title)}**"]
     figures = (*_pace(estimate), *api.headlines(estimate).items(), *_output_lines(estimate))
     lines += [f"{label}: **{plain(value)}**" for label, value in figures]
-    notes = (plain(_price_note(estimate)), plain(pick.plan.why))
-    st.markdown("\n\n".join(("  \n".join(lines), *notes)))
+    notes = [_price_note(estimate), pick.plan.why]
+    if estimate.memory.tight:
+        notes.append("Tight: a run may take more memory than is usable. Measure one step first.")
+    st.markdown("\n\n".join(("  \n".join(lines), *map(plain, notes))))
 
 
 def _pace(estimate: api.Estimate) -> list[tuple[str, str]]:
@@ -254,7 +256,7 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
 
 
 def _bare(value: Range, **more: bool) -> str:
-    return rate(value, "", **more).strip()
+    return " ".join(rate(value, "", **more).split())
 
 
 def pictures(recommendation: api.Recommendation, chosen: Sequence[Pick]) -> None:

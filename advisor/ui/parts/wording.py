@@ -11,6 +11,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.errors import StreamlitDuplicateElementKey
 
+from advisor.foundation.formatting import with_minus
 from advisor.foundation.quantities import Evidence
 
 EVIDENCE: Final = {
@@ -66,12 +67,13 @@ def plain(text: str, *, links: bool = False) -> str:
 
 
 def together(text: str) -> str:
-    r"""Return a text whose numbers stand on one line with their units and ranges.
+    r"""Return a text whose numbers stand on one line with sign, units and ranges.
 
     >>> together("15\N{EN DASH}25 GiB")
     '15\u2013\u206025\xa0GiB'
     """
-    return INSIDE_NUMBER.sub(lambda place: "\N{NO-BREAK SPACE}" if place[0] else WORD_JOINER, text)
+    joined = INSIDE_NUMBER.sub(lambda gap: "\N{NO-BREAK SPACE}" if gap[0] else WORD_JOINER, text)
+    return with_minus(joined)
 
 
 def text_table(
@@ -107,7 +109,8 @@ def list_table(table: pd.DataFrame, *, height: Literal["auto", "content"] = "aut
         for name in table
         if numeric(table[name])
     }
-    st.dataframe(table, hide_index=True, width="stretch", height=height, column_config=right)
+    shown = table.map(with_minus, na_action="ignore")
+    st.dataframe(shown, hide_index=True, width="stretch", height=height, column_config=right)
 
 
 def numeric(column: Iterable[object]) -> bool:
