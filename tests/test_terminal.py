@@ -314,14 +314,14 @@ def test_many_cards_are_shown_in_parts() -> None:
 
 def test_recalled_values_are_marked() -> None:
     catalog = api.load_catalog()
-    card = catalog.accelerator("gtx-1660")
+    card = catalog.accelerator("gtx-1660-ti")
     assert card.source_of("purchase_usd").confidence == "memory"
 
     text = printed(
-        lambda console: show_comparison(console, compare_cards(["gtx-1660"], catalog)), 120
+        lambda console: show_comparison(console, compare_cards(["gtx-1660-ti"], catalog)), 120
     )
 
-    assert re.search(r"Purchase price +\$219 \(launch price of 2019-03\) \(\?\)", text)
+    assert re.search(r"Purchase price +\$279 \(launch price of 2019-02\) \(\?\)", text)
     assert "(?) recalled by a person and not checked." in text
 
 

@@ -132,9 +132,10 @@ def narrower(
     least = narrow() if wide and loses_little(EIGHT_BITS) else None
     if least is not None and (bought is None or least.usd < bought.usd):
         yield (
-            f"Its weights have 16 bits, as published; in {EIGHT_BITS} (published loss: "
-            f"{quality_words(EIGHT_BITS)}) {whole(least.machines)} x {least.machine_name} for "
-            f"{money(least.usd)} do it: choose it to compare."
+            f"Its weights have 16 bits, as published. In {EIGHT_BITS}, "
+            f"{whole(least.machines)} x {least.machine_name} would do the work for "
+            f"{money(least.usd)} (published loss: {quality_words(EIGHT_BITS)}): choose "
+            f"{EIGHT_BITS} to compare."
         )
 
 

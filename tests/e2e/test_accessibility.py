@@ -80,8 +80,8 @@ def test_the_chosen_model_is_read_whole_on_a_small_laptop(page: Page, app_url: s
 
 
 def listed(page: Page) -> set[str]:
-    """Return the paths of all pages, which the open one lists."""
-    links = page.get_by_test_id("stSidebarNavLink")
+    """Return the paths of all pages, which the open one lists: above it, or in its side bar."""
+    links = page.locator("[data-testid=stTopNavLink], [data-testid=stSidebarNavLink]")
     expect(links).not_to_have_count(0)
     return {f"/{str(link.get_attribute('href')).rpartition('/')[2]}" for link in links.all()}
 

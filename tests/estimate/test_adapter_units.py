@@ -59,7 +59,7 @@ def test_peft_makes_every_adapter_matrix_a_unit(
         ("deepspeed", Sharding.DDP, 0, 0),
         ("deepspeed", Sharding.ZERO1, 0, 24),
         ("deepspeed", Sharding.ZERO2, 0, 24),
-        ("deepspeed", Sharding.ZERO3, 3 * 24, 0),
+        ("deepspeed", Sharding.ZERO3, 3 * 24, 24),
         ("huggingface", Sharding.ZERO2, 24, 0),
     ],
 )

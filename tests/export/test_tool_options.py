@@ -237,7 +237,7 @@ def test_lists_are_of_the_releases_that_files_install() -> None:
 
 
 def test_every_program_has_a_reader() -> None:
-    assert len(PROGRAMS) == 12
+    assert len(PROGRAMS) == 13
 
 
 @pytest.mark.parametrize(("to", "words"), [("axolotl", "--sharding ddp"), ("unsloth", "one card")])

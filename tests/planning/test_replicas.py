@@ -304,7 +304,7 @@ def test_a_card_that_is_too_slow_says_what_it_carries(spares: int) -> None:
     assert not asked(1.02 * reason.limit).plans
 
 
-@pytest.mark.parametrize(("model", "rate"), [("bge-m3", 100), (DENSE, 6)])
+@pytest.mark.parametrize(("model", "rate"), [("bge-m3", 200), (DENSE, 6)])
 def test_owned_cards_that_are_too_slow_are_counted_as_owned(model: str, rate: int) -> None:
     """Not as the 512 that one may rent; nor told of memory that a smaller format does not need."""
 

@@ -208,7 +208,7 @@ def sharded_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Fl
     """Gathers and scatters of one micro-batch that the host starts, one for each layer.
 
     ZeRO-3 gathers weights twice; it and ZeRO-2 scatter gradients, of which adapters have few. In
-    a pipeline, both are done once in a step. DeepSpeed's ZeRO-2 takes its time in the update.
+    a pipeline, both are done once in a step. DeepSpeed's ZeRO-2 scatters them in the update.
     """
     level = candidates.layout.sharding
     scatters = (level >= 3 if run.stack.runs_deepspeed else level >= 2) & (not run.frozen)
@@ -219,10 +219,9 @@ def sharded_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Fl
 def updated_units(run: TrainingRun, candidates: Candidates, share: Floats) -> Floats:
     """Layers whose gradients the host handles one by one in each step, while the device waits.
 
-    DeepSpeed's ZeRO-1 and 2 share this code, which goes tensor by tensor.
+    Under ZeRO, DeepSpeed's code goes tensor by tensor.
     """
-    level = candidates.layout.sharding
-    handled = (level >= 1) & (level <= 2) & (run.stack.runs_deepspeed and not run.frozen)
+    handled = (candidates.layout.sharding >= 1) & (run.stack.runs_deepspeed and not run.frozen)
     return handled * run.architecture.num_hidden_layers * share
 
 
