@@ -586,8 +586,8 @@ def test_what_eight_bits_would_buy_is_said_beside_sixteen() -> None:
     """Llama 3.3 70B has 70.6 billion parameters: 141 GB in 16 bits, 71 in 8."""
     service: dict[str, Any] = {"kind": "serving", "concurrency": 32}
     found = advisor.own({"model": LARGE, "workload": service})
-    said = found.answer.partition("in fp8 (published loss: ")[2]
-    assert re.search(r"\) \d+ x .* for \$[\d,]+ do it", said)
+    said = found.answer.partition("In fp8, ")[2]
+    assert re.match(r"\d+ x .* would do the work for \$[\d,]+ \(published loss: ", said)
     narrow = advisor.own({"model": LARGE, "workload": {**service, "weight_format": "fp8"}})
     assert narrow.own.total_usd.expected < found.own.total_usd.expected
     assert "in fp8" not in narrow.answer
