@@ -590,7 +590,7 @@ def test_what_eight_bits_would_buy_is_said_beside_sixteen() -> None:
     assert re.match(r"\d+ x .* would do the work for \$[\d,]+ \(published loss: ", said)
     narrow = advisor.own({"model": LARGE, "workload": {**service, "weight_format": "fp8"}})
     assert narrow.own.total_usd.expected < found.own.total_usd.expected
-    assert "in fp8" not in narrow.answer
+    assert "In fp8, " not in narrow.answer
 
 
 def test_liquid_cooling_saves_the_fans() -> None:
