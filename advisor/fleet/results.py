@@ -123,7 +123,8 @@ class Assignment(Noun):
                 text += f"{self._run(self.slow)})"
             return text
         if self.hosted:
-            return f"{where} for {self.replicas} requests at a time ({self.detail})"
+            plural = "s" * (self.replicas > 1)
+            return f"{where} for {self.replicas:,} request{plural} at a time ({self.detail})"
         many = {"person": "people"}.get(self.serves, f"{self.serves}s")
         copies = f"{self.replicas:,} {self.serves if self.replicas == 1 else many}"
         each = ", each on" if self.replicas > 1 else " on"
