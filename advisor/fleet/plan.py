@@ -15,7 +15,6 @@ from advisor.fleet.account import Account
 from advisor.fleet.alternatives import Beside, beside, cheapest, other_ways
 from advisor.fleet.build import FEW, Built, build, untold
 from advisor.fleet.limit_prices import obstacles
-from advisor.fleet.machines import machine_reasons
 from advisor.fleet.modes import by_concurrency
 from advisor.fleet.platforms import Chosen, as_it_stands, choose, most_work, one_kind_each
 from advisor.fleet.portfolio import Portfolio, load_portfolio
@@ -23,7 +22,7 @@ from advisor.fleet.queue import waiting
 from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.searches import EIGHT_BIT_SAVES
-from advisor.fleet.sentences import answer, years
+from advisor.fleet.sentences import answer, machine_reasons, years
 from advisor.fleet.sizing import Tell
 from advisor.fleet.solving.columns import Use
 from advisor.fleet.solving.problem import OFFICE, Pauses, Problem, Way

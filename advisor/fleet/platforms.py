@@ -2,15 +2,19 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import field, replace
+from functools import cache
 from typing import Final
 
+from advisor.catalog import load_catalog
 from advisor.fleet.account import Account
-from advisor.fleet.machines import PLATFORMS, effort
+from advisor.fleet.machines import PLATFORMS, platform_of
 from advisor.fleet.portfolio import Means
 from advisor.fleet.solving.columns import Solution
 from advisor.fleet.solving.problem import Problem, Supply, Way
 from advisor.fleet.solving.solver import Programs, least_cost, solve
 from advisor.foundation.record import record
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.software.tools import Status, known_tools
 
 TIE: Final = 0.05
 """A platform with fewer tools has to save more than this share of the cost: all work is brought to
@@ -204,3 +208,23 @@ def _candidates(problem: Problem, names: Collection[str]) -> Iterator[tuple[str,
     for name in names:
         if not there:
             yield (name,)
+
+
+def software_share(card: Accelerator) -> tuple[int, int]:
+    """Return how many of the known tools run on a card, and how many there are."""
+    tools = [tool for tool in known_tools().values() if tool.status is not Status.RETIRED]
+    return sum(tool.support(card) is not None for tool in tools), len(tools)
+
+
+@cache
+def effort(platform: str) -> float:
+    """Return what bringing work to a platform takes, over what one with half of CUDA's tools takes.
+
+    >>> effort("ROCm"), effort("Neuron") > 5
+    (1.0, True)
+    """
+    tools = {PLATFORMS["NVIDIA"]: 0, platform: 0}
+    for card in load_catalog().accelerators:
+        if (name := platform_of(card)) in tools:
+            tools[name] = max(tools[name], software_share(card)[0])
+    return max(1.0, tools[PLATFORMS["NVIDIA"]] / 2 / max(1, tools[platform]))

@@ -16,18 +16,9 @@ import numpy as np
 
 from advisor.catalog.economy import Economy
 from advisor.errors import refusal
-from advisor.fleet.machines import (
-    PLATFORMS,
-    Machine,
-    beside_classics,
-    machine_reasons,
-    machine_system,
-    machines,
-    mark,
-    platform_of,
-)
+from advisor.fleet.machines import PLATFORMS, Machine, machine_system, machines, mark, platform_of
 from advisor.fleet.portfolio import Means
-from advisor.fleet.sentences import card_alone
+from advisor.fleet.sentences import beside_classics, card_alone, machine_reasons
 from advisor.foundation import cents
 from advisor.foundation.formatting import money
 from advisor.foundation.record import record

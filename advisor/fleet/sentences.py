@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from advisor.architecture.resolve import resolve_model
+from advisor.catalog import load_catalog
 from advisor.fleet.account import Account
-from advisor.fleet.machines import Machine
-from advisor.fleet.platforms import Chosen
+from advisor.fleet.machines import CONSUMER_FLOOR_BYTES, PLATFORMS, Machine, below_floor, classics
+from advisor.fleet.platforms import Chosen, software_share
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.results import WHOLE, Alternative, Purchase
 from advisor.fleet.solving.problem import Way
 from advisor.foundation.formatting import duration, money, percent
-from advisor.foundation.units import MONTHS_PER_YEAR
+from advisor.foundation.units import GB, MONTHS_PER_YEAR
+from advisor.nouns.hardware import Segment
 from advisor.nouns.workload import Serving
 
 LEFT: Final = 0.005
@@ -26,6 +28,8 @@ LITTLE_USE = 0.1
 """Share of the hours of cards below which their use is told."""
 LONG_S = 60.0
 """Longer answers are told where no limit on latency is stated. [s]"""
+OUTLET_W: Final = 1440.0
+"""What a circuit of 15 A at 120 V carries for hours: 80 % of it (NFPA 70, 210.20(A)). [W]"""
 MUCH_LEFT = 0.25
 """Share of the budget for machines that needs a reason if it is left."""
 
@@ -283,3 +287,39 @@ def card_alone(machines: Iterable[Machine], budget: float) -> str:
         return ""
     words = f"{name} for {money(usd)}, if your computer has room and power for it"
     return f" A card alone is within the budget: {words} (--host-price 0)."
+
+
+def machine_reasons(machine: Machine) -> tuple[str, ...]:
+    """Return what a buyer has to know of a machine: memory, software, condition."""
+    card, row = machine.card, machine.row
+    run, known = software_share(card)
+    platform = PLATFORMS.get(card.vendor, card.vendor)
+    counted = f"{run} of the {known} tools of the advisor run on {platform} with this card."
+    reasons = [f"Software: {row.software or counted}"]
+    memory = f"{card.memory_marketed_bytes / GB:,.0f} GB"
+    if card.segment is Segment.CONSUMER and not card.shares_host_memory:
+        floor = f"{CONSUMER_FLOOR_BYTES / GB:.0f} GB"
+        reasons.append(f"Memory: {memory} on each card; consumer cards below {floor} are left out.")
+    else:
+        reasons.append(f"Memory: {memory} on each accelerator.")
+    if not row.rack_units and machine.rated_w > OUTLET_W:
+        outlet = f"one of 15 A at 120 V carries {OUTLET_W:,.0f} W for hours"
+        reasons.append(f"Power: {machine.rated_w:,.0f} W need 20 A, or 230 V; {outlet}.")
+    if row.used:
+        reasons.append("Used: no warranty, a shorter life, and a price that differs by offer.")
+    return (*reasons, *beside_classics(machine))
+
+
+def beside_classics(machine: Machine) -> list[str]:
+    """Return how the classic budget cards compare with a desktop's consumer card; else nothing."""
+    if machine.row.kind != "desktop" or machine.card.segment is not Segment.CONSUMER:
+        return []
+    told = []
+    for card in classics(load_catalog()):
+        share = card.memory_bandwidth_bytes_per_s / machine.card.memory_bandwidth_bytes_per_s
+        judged = f"reads its memory at {percent(share)} of this card's rate"
+        if below_floor(card):
+            judged = f"is below the floor of {CONSUMER_FLOOR_BYTES / GB:.0f} GB"
+        price = f"{money(card.purchase_usd or 0.0)}, {card.price_words()}"
+        told.append(f"{card.name.removeprefix('NVIDIA GeForce ')} ({price}) {judged}")
+    return [f"Classic picks: {'; '.join(told)}."]

@@ -9,16 +9,10 @@ from advisor import plan_fleet
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.economy import load_economy
 from advisor.errors import InputError
-from advisor.fleet.machines import (
-    below_floor,
-    machine_named,
-    machine_reasons,
-    machines,
-    machines_of,
-    slices,
-)
+from advisor.fleet.machines import below_floor, machine_named, machines, machines_of, slices
 from advisor.fleet.portfolio import OwnedMachines
 from advisor.fleet.quick import quick_portfolio
+from advisor.fleet.sentences import machine_reasons
 from advisor.foundation.resources import data_path
 
 

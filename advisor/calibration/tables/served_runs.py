@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 import numpy as np
 
 from advisor.calibration.fitting.stack_runs import origin
+from advisor.calibration.tables.client_times import benchmark_times
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.deployments import (
     Deployment,
     as_run,
-    benchmark_times,
     row_deployment,
     row_group,
     row_kind,

@@ -8,6 +8,7 @@ import numpy as np
 
 from advisor.architecture.table.model import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
+from advisor.calibration.tables.client_times import LATE, benchmark_times
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.deployments import (
     ARRIVALS,
@@ -15,11 +16,9 @@ from advisor.calibration.tables.deployments import (
     BURST,
     BURST_REQUESTS,
     KINDS,
-    LATE,
     ONLINE,
     SINGLE,
     Deployment,
-    benchmark_times,
     row_deployment,
     row_group,
     row_kind,

@@ -3,16 +3,13 @@
 The same code serves one configuration and a million.
 """
 
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.equations.serving.continuous_batching import (
     first_token_s,
-    most_generating,
-    pipeline_batches,
     prefill_extra_s,
     prompt_service_s,
     prompts_sharing_step,
@@ -26,13 +23,12 @@ from advisor.equations.serving.engine import (
 from advisor.estimate.candidates import Candidates, Columns, Floats, LayoutArrays
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
-from advisor.estimate.serving.row_times import StepContent
-from advisor.estimate.serving.step import BRANCHES_PER_BLOCK, StepShares, engine_step
+from advisor.estimate.serving.running import Running, running_at_once
+from advisor.estimate.serving.step import BRANCHES_PER_BLOCK, StepShares
 from advisor.estimate.together import together
 from advisor.foundation.record import record
 from advisor.nouns.software.efficiency import Calibration
 from advisor.nouns.software.engines import ServingFacts
-from advisor.nouns.software.links_and_memory import NetworkEfficiency
 
 
 @record
@@ -81,32 +77,6 @@ class ServingTimes(Columns):
         """Return the time of each prompt in steps that hold as many of ``most`` as fit. [s]"""
         alone, further = self.prompt_service_s, self.further_prompt_s
         return further + (alone - further) / np.clip(self.prompts_per_step, 1.0, most)
-
-
-@record
-class _Engine:
-    """What runs on one engine at the same time, and the steps that serve it."""
-
-    asked: Floats
-    """Requests in flight."""
-    placed: Floats
-    """Those whose cache fits."""
-    running: Floats
-    """Those that run; the others wait for their cache or their prompt."""
-    apart: Floats
-    """Micro-batches at the same time."""
-    steps_per_prompt: Floats
-    """Prompt over the engine's token limit."""
-    decode: StepShares
-    drafts_s: Floats
-    token_s: Floats
-    """A step and its drafts, for each token that it yields. [s]"""
-    alone_s: Floats
-    """Step that runs without the prompt: none of a single request does. [s]"""
-    mixed_s: Floats
-    """Step with a chunk of prompt beside the other sequences. [s]"""
-    full_s: Floats
-    """Step full of prompts. [s]"""
 
 
 @record
@@ -166,7 +136,7 @@ def serving_times(
         capacity.possible_concurrency / layout.data, engine.running_sequences or np.inf
     )
     with np.errstate(invalid="ignore"):
-        at_once = _at_once(served, load, candidates, engine, calibration.network, held)
+        at_once = running_at_once(served, load, candidates, engine, calibration.network, held)
         prompt = _prompt(served, at_once, load, layout, engine)
         tpot = _token_s(at_once, prompt, load)
         arrival_s = served.arrival_s(engine) + load.image_host_s
@@ -180,7 +150,7 @@ def serving_times(
             np.where(np.isfinite(at_once.mixed_s), time, np.inf) for time in (ttft, tpot, latency)
         )
         requests_per_s = load.concurrency / latency
-        further_s = _further_prompt_s(at_once)
+        further_s = at_once.further_prompt_s
         shares = TokenShares(
             **{
                 item.name: getattr(at_once.decode, item.name) / load.accepted
@@ -209,97 +179,9 @@ def serving_times(
     )
 
 
-def _at_once(
-    served: ServedModel,
-    load: ServingLoad,
-    candidates: Candidates,
-    engine: ServingFacts,
-    network: NetworkEfficiency,
-    held: Floats,
-) -> _Engine:
-    """Return what runs on the busiest engine; the cache of ``held`` requests fits."""
-    layout = candidates.layout
-    asked = load.per_engine(layout)
-    requests = np.where(held >= 1, np.minimum(asked, held), asked)
-    apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
-    limit = load.step_limit(served, engine, candidates.hardware.served_memory_bytes)
-    new_tokens = load.input_tokens - load.cached_tokens
-    most = most_generating(
-        prompt_tokens=new_tokens, steps=load.output_tokens / load.accepted, step_tokens=limit
-    )
-    # Whole requests share out unevenly; those that a step's tokens limit are a mean.
-    each = np.minimum(np.ceil(requests / apart), most)
-    steps = partial(_steps, served, load, candidates, engine, network)
-    batch, chunk, full_chunk, none = np.broadcast_arrays(
-        each, np.minimum(new_tokens, limit), limit, 0.0
-    )
-    beside = none if engine.stops_generation else batch - 1
-    decode, mixed, full = steps((batch, none), (beside, chunk), (none, full_chunk))
-    drafts_s = np.zeros(1)
-    if np.any(load.drafting > 0):
-        [draft] = steps((batch, none), verified=np.ones(1))
-        drafts_s = load.drafting * draft.total
-    decode_s = decode.total
-    return _Engine(
-        asked=asked,
-        placed=requests,
-        running=np.minimum(requests, apart * most),
-        apart=np.asarray(apart),
-        steps_per_prompt=new_tokens / full_chunk,
-        decode=decode,
-        drafts_s=drafts_s,
-        token_s=(decode_s + drafts_s) / load.accepted,
-        alone_s=np.where(batch > 1, decode_s, 0.0),
-        mixed_s=mixed.total,
-        full_s=full.total,
-    )
-
-
-def _steps(
-    served: ServedModel,
-    load: ServingLoad,
-    candidates: Candidates,
-    engine: ServingFacts,
-    network: NetworkEfficiency,
-    *kinds: tuple[Floats, Floats],
-    verified: Floats | None = None,
-) -> list[StepShares]:
-    """Return a step for each pair of sequences and prompt tokens."""
-    sequences, prompt_tokens = (np.stack(part) for part in zip(*kinds, strict=True))
-    before = load.cached_prompt(served)
-    content = StepContent(
-        sequences=sequences,
-        context_first=before,
-        context_last=before + load.cached_answers(),
-        prompt_tokens=prompt_tokens,
-        prompt_length=load.input_tokens,
-        prompt_cached=load.cached_tokens,
-        verified=load.verified if verified is None else verified,
-    )
-    found = engine_step(served, content, candidates, engine, network)
-    if np.any(load.slowdown > 1):
-        # Adapters add kernels to every layer.
-        found = replace(found, fixed=found.fixed + (load.slowdown - 1) * found.total)
-    if np.any(load.image_flops > 0):
-        hardware = candidates.hardware
-        rate = hardware.peak16_flops_per_s * hardware.matmul16_compute * candidates.layout.tensor
-        found = replace(found, compute=found.compute + load.image_flops * prompt_tokens / rate)
-    values = [getattr(found, item.name) for item in fields(StepShares)]
-    return [StepShares(*(value[kind] for value in values)) for kind in range(len(kinds))]
-
-
-def _further_prompt_s(at_once: _Engine) -> Floats:
-    """Return what a prompt adds to a step that reads others, too; 0 if steps read one at most."""
-    share = np.minimum(at_once.steps_per_prompt, 1.0)
-    # Both are infinite where the interconnect is missing.
-    full, mixed = (np.nan_to_num(each, posinf=0.0) for each in (at_once.full_s, at_once.mixed_s))
-    added = np.maximum(full - mixed, 0.0)
-    return np.asarray(np.where(share < 1, added * share / np.maximum(1 - share, 1e-9), 0.0))
-
-
 def _prompt(
     served: ServedModel,
-    at_once: _Engine,
+    at_once: Running,
     load: ServingLoad,
     layout: LayoutArrays,
     engine: ServingFacts,
@@ -317,7 +199,7 @@ def _prompt(
     if engine.stops_generation:
         # Prompts share a step of their own, and nothing else runs in it.
         sharing = np.minimum(sharing, at_once.running)
-        read_s = read_s + (sharing - 1) * _further_prompt_s(at_once)
+        read_s = read_s + (sharing - 1) * at_once.further_prompt_s
         own_s, beside_s = read_s / sharing, np.zeros(1)
     extra = prefill_extra_s(
         # One scheduler sets up the prompts of all micro-batches.
@@ -342,7 +224,7 @@ def _prompt(
     )
     wait = None
     if engine.stops_generation:
-        further = np.where(at_once.steps_per_prompt < 1, _further_prompt_s(at_once), service)
+        further = np.where(at_once.steps_per_prompt < 1, at_once.further_prompt_s, service)
         met = stopped_wait_s(
             concurrency=at_once.running,
             # Requests that end together are a wave, which only a load generator has.
@@ -354,7 +236,7 @@ def _prompt(
     return _Prompt(np.asarray(extra), np.asarray(first_token), np.asarray(service), wait)
 
 
-def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
+def _token_s(at_once: Running, prompt: _Prompt, load: ServingLoad) -> Floats:
     """Return the time per token after the first, with the prompts of other requests."""
     # A prompt delays each micro-batch of a pipeline by its share.
     others = prompt.extra_s / at_once.apart * (at_once.running - 1) / at_once.running
@@ -376,7 +258,7 @@ def _token_s(at_once: _Engine, prompt: _Prompt, load: ServingLoad) -> Floats:
 
 
 def _answer_s(
-    at_once: _Engine,
+    at_once: Running,
     prompt: _Prompt,
     load: ServingLoad,
     tpot: Floats,
@@ -389,20 +271,19 @@ def _answer_s(
     # A wider cache or a slower link slows generation, but it does not shorten the queue.
     hindered = further / load.accepted * (at_once.decode.cache + at_once.decode.network)
     alone = arrival_s + prompt.first_token_s
-    first, queued = (
-        alone
-        + (
-            prefill_wait_s(
-                concurrency=requests,
-                service_s=prompt.service_s,
-                generation_s=generation - hindered,
-                variation=variation,
-            )
-            if prompt.wait_s is None
-            else prompt.wait_s
+
+    def first_s(requests: Floats) -> Floats:
+        if prompt.wait_s is not None:
+            return alone + prompt.wait_s
+        waited_s = prefill_wait_s(
+            concurrency=requests,
+            service_s=prompt.service_s,
+            generation_s=generation - hindered,
+            variation=variation,
         )
-        for requests in (at_once.placed, at_once.asked)
-    )
+        return np.asarray(alone + waited_s)
+
+    first, queued = first_s(at_once.placed), first_s(at_once.asked)
     running = first + generation
     # Little's law: as many requests end in a second, whatever waits.
     latency = running * at_once.asked / at_once.placed

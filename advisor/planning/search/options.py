@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -162,6 +163,13 @@ class Price:
             return cls(None, 0.0, system.node.accelerators)
         offer, per_hour, factor = cheapest_offer(system, kind, today)
         return cls(offer, per_hour, system.node.accelerators, interruptions, factor)
+
+    def affordable(self, counts: Sequence[int], most_usd: float) -> int:
+        """Return how many of rising numbers of accelerators cost less than a monthly bill."""
+        month = self.usd_per_hour * self.factor * HOURS_PER_MONTH
+        return bisect_left(
+            counts, most_usd, key=lambda count: -(-count // self.accelerators) * month
+        )
 
 
 def priced_options(

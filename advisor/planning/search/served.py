@@ -1,6 +1,5 @@
 """The search for serving over tools and weight formats: for each system, the first that fits."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -17,7 +16,7 @@ from advisor.estimate.tools.engine import constants_of, engine_of
 from advisor.estimate.tools.serving_formats import Way
 from advisor.estimate.tools.software import ToolRules
 from advisor.foundation.dates import current_day
-from advisor.foundation.units import HOURS_PER_MONTH, MILLISECOND
+from advisor.foundation.units import MILLISECOND
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.serving_defaults import serving_defaults
@@ -195,7 +194,7 @@ class _Served:
         tries = [
             Try(place, way)
             for place, (ladder, step) in enumerate(zip(ladders, steps, strict=True))
-            if step is not None and self._affordable(place, most)
+            if step is not None and self._price(place).affordable(self.systems[place].counts, most)
             for way in ladder[step + 1 :]
             if way.beside
         ]
@@ -212,16 +211,6 @@ class _Served:
         able = within_limits(self.options, limits)
         least = min((one.cost_high_usd for one in able), default=inf)
         return least or inf  # owned cards: their time decides
-
-    def _affordable(self, place: int, most_usd: float) -> int:
-        """Return how many of a system's numbers of accelerators cost less than a monthly bill."""
-        price = self._price(place)
-        month = price.usd_per_hour * price.factor * HOURS_PER_MONTH
-        return bisect_left(
-            self.systems[place].counts,
-            most_usd,
-            key=lambda count: -(-count // price.accelerators) * month,
-        )
 
     def host(
         self, places: Sequence[int], ladders: Sequence[Sequence[Way]], *, briefly: bool
@@ -363,7 +352,7 @@ class _Served:
         for item in alike:
             member = self._under(item)
             if not isinf(most_usd):
-                most = self._affordable(item.place, most_usd) + 1
+                most = self._price(item.place).affordable(member.counts, most_usd) + 1
                 member = replace(member, counts=member.counts[:most])
             members.append(member)
         cards = [one.accelerator for one in members]
